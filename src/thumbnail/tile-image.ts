@@ -1,0 +1,29 @@
+import { sharp } from './image-library.ts';
+
+/** Tiles are 256 px squared, or 512 px from servers for dense screens; more is not a tile. */
+const MAX_TILE_PIXELS = 1024 * 1024;
+
+/**
+ * Decodes a tile wholly and writes it anew as a plain PNG, so that what is kept in memory is known to be
+ * drawable and small in pixels whatever the server sent.
+ * @returns undefined when the bytes are not a PNG, JPEG or WebP image of a tile's size.
+ */
+export async function normaliseTile(body: Buffer): Promise<Buffer | undefined> {
+  // Looked at before the decoder sees it: the library would also read SVG, PDF and other documents.
+  if (!isRasterImage(body)) return undefined;
+  try {
+    return await sharp(body, { limitInputPixels: MAX_TILE_PIXELS, failOn: 'error' })
+      .toColourspace('srgb')
+      .png({ compressionLevel: 4 })
+      .toBuffer();
+  } catch (error) {
+    // The decoder's only way to say "damaged or too large"; anything else is a fault of ours.
+    if (error instanceof Error) return undefined;
+    throw error;
+  }
+}
+
+function isRasterImage(body: Buffer): boolean {
+  const start = body.toString('latin1', 0, 12);
+  return start.startsWith('\x89PNG\r\n\x1a\n') || start.startsWith('\xff\xd8\xff') || /^RIFF....WEBP$/s.test(start);
+}

@@ -1,0 +1,153 @@
+import { Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+
+import got, { type Got, TimeoutError } from 'got';
+
+import { createTileCache } from './tile-cache.ts';
+import { normaliseTile } from './tile-image.ts';
+
+/** The address of a tile: zoom level, column from 180° W, row from the north. */
+export interface TileAddress {
+  z: number;
+  x: number;
+  y: number;
+}
+
+/** A server of map tiles, 256 px squared at their own zoom level. */
+export interface TileSource {
+  /** What must be written on a picture that shows its tiles. */
+  readonly attribution: string;
+  /**
+   * The tile as a PNG, from memory where possible; a parallel request for the same tile joins the first.
+   * @throws TileError when the server does not give a usable image; the signal's reason when aborted.
+   */
+  getTile(tile: TileAddress, signal?: AbortSignal): Promise<Buffer>;
+  /** Ends requests under way and idle connections. */
+  close(): void;
+}
+
+export interface TileSourceOptions {
+  /** An http or https address with {z}, {x} and {y} in its path or query. */
+  urlTemplate: string;
+  /** Identifies this service to the tile server, e.g. "activity-sync/0.1 (+https://sync.example.org)". */
+  userAgent: string;
+  /** How many tiles are kept in memory; a tile is about 20 KiB. */
+  cacheMaxTiles: number;
+  /** The whole time allowed for one tile, in milliseconds. */
+  timeoutMs: number;
+  /** Default: OpenStreetMap's text for its own servers, otherwise the name of the server. */
+  attribution?: string | undefined;
+  client?: Got;
+}
+
+/** A tile that could not be had. The message names server and tile, never the address with its key. */
+export class TileError extends Error {
+  override name = 'TileError';
+}
+
+const MAX_TILE_BYTES = 256 * 1024;
+const MAX_CONNECTIONS = 4;
+
+/**
+ * Opens a source of map tiles. Only the template's own origin is ever asked: redirects are not followed.
+ * A tile is asked for once and not retried, so that a picture waits at most `timeoutMs` for its map.
+ * @throws TypeError when the template is not an http address with the three placeholders after its host.
+ */
+export function createTileSource(options: TileSourceOptions): TileSource {
+  const host = checkTemplate(options.urlTemplate);
+  const closing = new AbortController();
+  const agent = {
+    http: new HttpAgent({ keepAlive: true, maxSockets: MAX_CONNECTIONS }),
+    https: new HttpsAgent({ keepAlive: true, maxSockets: MAX_CONNECTIONS }),
+  };
+  const client = (options.client ?? got).extend({
+    agent,
+    headers: { 'user-agent': options.userAgent, accept: 'image/png,image/jpeg,image/webp' },
+    followRedirect: false,
+    throwHttpErrors: false,
+    decompress: false,
+    retry: { limit: 0 },
+    timeout: { request: options.timeoutMs },
+    signal: closing.signal,
+  });
+  const cache = createTileCache<Buffer>(options.cacheMaxTiles);
+
+  return {
+    attribution: options.attribution ?? attributionFor(host),
+    getTile(tile, signal) {
+      const load = (): Promise<Buffer> => loadTile(client, options.urlTemplate, host, tile);
+      return waitUnlessAborted(cache.get(`${tile.z}/${tile.x}/${tile.y}`, load), signal);
+    },
+    close() {
+      closing.abort(new TileError(`The map source ${host} was closed.`));
+      agent.http.destroy();
+      agent.https.destroy();
+    },
+  };
+}
+
+function checkTemplate(urlTemplate: string): string {
+  const isComplete = ['{z}', '{x}', '{y}'].every((placeholder) => urlTemplate.includes(placeholder));
+  const url = isComplete && URL.canParse(urlTemplate) ? new URL(urlTemplate) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol) || /[{}]|%7b/i.test(url.host)) {
+    throw new TypeError(
+      'The map source must be an http or https address with {z}, {x} and {y} after its host, ' +
+        'e.g. https://tiles.example.org/{z}/{x}/{y}.png',
+    );
+  }
+  return url.host;
+}
+
+function attributionFor(host: string): string {
+  return /(^|\.)openstreetmap\.org$/.test(host) ? '© OpenStreetMap contributors' : `Map: ${host}`;
+}
+
+async function loadTile(client: Got, urlTemplate: string, host: string, tile: TileAddress): Promise<Buffer> {
+  const name = `tile ${tile.z}/${tile.x}/${tile.y} of the map source ${host}`;
+  const url = urlTemplate
+    .replaceAll('{z}', String(tile.z))
+    .replaceAll('{x}', String(tile.x))
+    .replaceAll('{y}', String(tile.y));
+  const body = await download(client, url, name);
+  const png = await normaliseTile(body);
+  if (png === undefined) throw new TileError(`The ${name} is not a PNG, JPEG or WebP image.`);
+  return png;
+}
+
+async function download(client: Got, url: string, name: string): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    const stream = client.stream(url);
+    for await (const chunk of stream as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > MAX_TILE_BYTES) throw new TileError(`The ${name} is larger than ${MAX_TILE_BYTES} bytes.`);
+      chunks.push(chunk);
+    }
+    const response = stream.response;
+    if (response?.statusCode !== 200) throw new TileError(`The ${name} was answered with status ${response?.statusCode}.`);
+    const contentType = response.headers['content-type'] ?? 'no type';
+    if (!contentType.startsWith('image/')) throw new TileError(`The ${name} came as ${contentType}, not as an image.`);
+  } catch (error) {
+    throw error instanceof TileError ? error : describeFailure(error, name);
+  }
+  return Buffer.concat(chunks, bytes);
+}
+
+/** Without the client's own message and cause: they hold the address, and that may hold an API key. */
+function describeFailure(error: unknown, name: string): TileError {
+  if (error instanceof TimeoutError) return new TileError(`The ${name} did not come in time.`);
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+  return new TileError(`The ${name} could not be fetched (${code}).`);
+}
+
+/** A caller that gives up leaves the shared request running for the others. */
+function waitUnlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void => reject(signal.reason);
+    if (signal.aborted) giveUp();
+    signal.addEventListener('abort', giveUp, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', giveUp));
+  });
+}
