@@ -21,8 +21,7 @@ export interface Viewport {
 /**
  * Finds the largest scale at which an extent fits into a square picture with padding on each side.
  * `wholeTiles` keeps to whole zoom levels and whole pixels, so that tiles are drawn sharp and without
- * seams; a picture larger than 512 px shows its tiles enlarged by a whole factor, so that at most nine
- * are ever needed.
+ * seams; a picture wider than 512 px enlarges its tiles to half its width, so that nine are always enough.
  */
 export function fitViewport(
   extent: Extent,
@@ -43,7 +42,7 @@ export function fitViewport(
 }
 
 function roundToTiles(fittingPx: number, sizePx: number): { worldPx: number; zoom: number } {
-  const drawnTilePx = TILE_PX * Math.ceil(sizePx / (2 * TILE_PX));
+  const drawnTilePx = Math.max(TILE_PX, Math.ceil(sizePx / 2));
   const zoom = Math.floor(Math.log2(fittingPx / drawnTilePx));
   // A route around half the world does not fit beside its padding even at zoom 0: that tile shrinks.
   if (zoom < 0) return { worldPx: Math.max(1, Math.floor(fittingPx)), zoom: 0 };

@@ -1,0 +1,47 @@
+import type { Int64 } from './int64.ts';
+
+/** Why a fetch was asked for, strongest first. */
+export const REASONS = ['webhook', 'manual', 'polling'] as const;
+export type Reason = (typeof REASONS)[number];
+
+export const ASPECTS = ['create', 'update', 'delete'] as const;
+export type Aspect = (typeof ASPECTS)[number];
+
+export const STATUSES = ['pending', 'working', 'done', 'failed'] as const;
+export type JobStatus = (typeof STATUSES)[number];
+
+/** What came of a finished job. The first three make it `done`, the others `failed`. */
+export const OUTCOMES = [
+  'stored',
+  'skipped',
+  'deleted',
+  'notFound',
+  'unauthorized',
+  'forbidden',
+  'unknownAthlete',
+  'exhausted',
+] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+/** Retries after the first run; the failure after the last one is final. */
+export const MAX_ATTEMPTS = 5;
+
+/** One request for a fetch, as the queue takes it. */
+export interface FetchRequest {
+  activityId: Int64;
+  athleteId: Int64;
+  reason: Reason;
+  /** Fetch again what is stored already. */
+  force: boolean;
+}
+
+/** A webhook event of an activity, checked. */
+export interface ActivityEvent {
+  objectId: Int64;
+  ownerId: Int64;
+  aspect: Aspect;
+  /** ISO 8601, whole seconds. */
+  eventTime: string;
+  subscriptionId: Int64;
+  updates: Record<string, unknown>;
+}

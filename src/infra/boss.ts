@@ -1,0 +1,64 @@
+import { PgBoss } from 'pg-boss';
+import type { Clock } from '../domain/clock.ts';
+import { MAX_ATTEMPTS } from '../domain/job.ts';
+import type { Database } from './database.ts';
+import type { Logger } from './logger.ts';
+
+export const FETCH_QUEUE = 'activity-fetch';
+export const THUMBNAIL_QUEUE = 'thumbnail';
+
+const TEN_YEARS_S = 10 * 365 * 86_400;
+const DAY_S = 86_400;
+
+/**
+ * Creates pg-boss on the service's own pool. It keeps the jobs' state; the service's workers ask it for
+ * jobs themselves (its own `work` loop fetches only once per interval), so it listens to nothing.
+ */
+export function createBoss(options: {
+  database: Database;
+  clock: Clock;
+  logger: Logger;
+  migrate: boolean;
+  supervise: boolean;
+}): PgBoss {
+  const boss = new PgBoss({
+    db: options.database,
+    schema: 'pgboss',
+    clock: options.clock,
+    migrate: options.migrate,
+    createSchema: options.migrate,
+    supervise: options.supervise,
+    schedule: false,
+  });
+  boss.on('error', (error) =>
+    options.logger.warn('pg-boss reports an error', { component: 'pg-boss', error: error.message }),
+  );
+  boss.on('warning', (warning) =>
+    options.logger.warn('pg-boss warns', { component: 'pg-boss', warning: warning.message }),
+  );
+  return boss;
+}
+
+/**
+ * Creates the queues where they are missing. Nothing is deleted by age: a job waits as long as it must,
+ * and the service's own retention removes a finished job together with its request.
+ */
+export async function createQueues(boss: PgBoss): Promise<void> {
+  const kept = {
+    retentionSeconds: TEN_YEARS_S,
+    deleteAfterSeconds: 0,
+    retryLimit: MAX_ATTEMPTS,
+    retryDelay: 30,
+    partition: true,
+  };
+  // The service takes a stale job back after minutes; pg-boss's own limit of a day only stands behind it.
+  await boss.createQueue(FETCH_QUEUE, { ...kept, policy: 'exclusive', expireInSeconds: DAY_S });
+  await boss.createQueue(THUMBNAIL_QUEUE, {
+    ...kept,
+    policy: 'short',
+    expireInSeconds: 300,
+    deleteAfterSeconds: DAY_S,
+    retryBackoff: true,
+    retryDelayMax: 3600,
+  });
+}

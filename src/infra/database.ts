@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto';
+import pg from 'pg';
+
+/** Something that runs one statement: the pool, or the connection of a transaction. */
+export interface Queryable {
+  /** Runs a statement. With values it is prepared once for each connection, under a name made from its text. */
+  query<Row extends object = Record<string, unknown>>(text: string, values?: unknown[]): Promise<Row[]>;
+  /** The same in the form that pg-boss takes as its `db` option. */
+  executeSql(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
+}
+
+export interface Database extends Queryable {
+  /** Runs `work` in one transaction: committed when it returns, rolled back when it throws. */
+  transaction<T>(work: (tx: Queryable) => Promise<T>): Promise<T>;
+  /** Statements that every connection runs before its first use (pg-boss's test clock needs it). */
+  setSessionStatements(statements: string[]): Promise<void>;
+  readonly pool: pg.Pool;
+  close(): Promise<void>;
+}
+
+// 64-bit integers come as strings, which is how ids are held; counts are cast to int in SQL.
+const TYPES = { getTypeParser: pg.types.getTypeParser };
+
+/**
+ * Opens a pool of connections.
+ * @param onError hears of idle connections that broke; the pool replaces them
+ */
+export function openDatabase(options: {
+  connectionString: string;
+  maxConnections: number;
+  applicationName: string;
+  onError: (error: Error) => void;
+}): Database {
+  let sessionStatements: string[] = [];
+  const pool = new pg.Pool({
+    connectionString: options.connectionString,
+    max: options.maxConnections,
+    application_name: options.applicationName,
+    connectionTimeoutMillis: 5000,
+    keepAlive: true,
+    types: TYPES,
+  });
+  pool.on('error', options.onError);
+  pool.on('connect', (client) => {
+    for (const statement of sessionStatements) client.query(statement).catch(options.onError);
+  });
+  const queryable = queryableOf(pool);
+  return {
+    ...queryable,
+    pool,
+    setSessionStatements: async (statements) => {
+      sessionStatements = statements;
+    },
+    transaction: (work) => runTransaction(pool, work),
+    close: async () => {
+      if (!pool.ending) await pool.end();
+    },
+  };
+}
+
+async function runTransaction<T>(pool: pg.Pool, work: (tx: Queryable) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  const onError = (error: Error) => {
+    broken = error;
+  };
+  client.on('error', onError);
+  try {
+    await client.query('BEGIN');
+    const result = await work(queryableOf(client));
+    await client.query('COMMIT');
+    return result;
+  } catch (error) {
+    // A connection that cannot even roll back is dropped, and the server ends the transaction.
+    await client.query('ROLLBACK').catch((rollbackError: Error) => {
+      broken ??= rollbackError;
+    });
+    throw error;
+  } finally {
+    client.off('error', onError);
+    client.release(broken);
+  }
+}
+
+function queryableOf(target: pg.Pool | pg.PoolClient): Queryable {
+  const run = (text: string, values?: unknown[]) =>
+    values === undefined ? target.query(text) : target.query({ name: statementName(text), text, values });
+  return {
+    query: async <Row extends object>(text: string, values?: unknown[]) => (await run(text, values)).rows as Row[],
+    executeSql: run,
+  };
+}
+
+const names = new Map<string, string>();
+const MAX_NAMES = 500;
+
+/** A statement's name is made from its text, so the server plans it once for each connection. */
+function statementName(text: string): string {
+  let name = names.get(text);
+  if (name === undefined) {
+    name = createHash('sha1').update(text).digest('base64url');
+    if (names.size < MAX_NAMES) names.set(text, name);
+  }
+  return name;
+}

@@ -1,0 +1,69 @@
+import winston from 'winston';
+
+/** Logs one line for each thing that happened. ERROR means that somebody must act. */
+export type Logger = winston.Logger;
+
+const SECRET_NAME = /token|secret|password|authorization|cookie|key|polyline|^code$/i;
+const REDACTED = '[redacted]';
+
+/**
+ * Creates the logger of a process: JSON lines, or readable lines on a terminal.
+ * @param secrets values that must never appear, whatever field or message they stand in
+ */
+export function createLogger(options: {
+  level: string;
+  secrets?: readonly (string | undefined)[];
+  pretty?: boolean;
+}): Logger {
+  const secrets = (options.secrets ?? []).filter(
+    (secret): secret is string => secret !== undefined && secret.length >= 6,
+  );
+  const redact = winston.format((info) => {
+    for (const [name, value] of Object.entries(info)) info[name] = redacted(name, value, secrets, 0);
+    return info;
+  });
+  const pretty = options.pretty ?? process.stdout.isTTY;
+  return winston.createLogger({
+    level: options.level,
+    format: winston.format.combine(
+      redact(),
+      winston.format.timestamp(),
+      pretty
+        ? winston.format.combine(winston.format.colorize(), winston.format.printf(readableLine))
+        : winston.format.json(),
+    ),
+    transports: [new winston.transports.Console({ stderrLevels: ['error'] })],
+  });
+}
+
+/** A logger that says nothing, for tests and tools that print themselves. */
+export function createSilentLogger(): Logger {
+  return winston.createLogger({ silent: true, transports: [new winston.transports.Console()] });
+}
+
+function redacted(name: string, value: unknown, secrets: readonly string[], depth: number): unknown {
+  if (name !== 'level' && name !== 'message' && SECRET_NAME.test(name) && value !== undefined) return REDACTED;
+  if (typeof value === 'string') return secrets.reduce((text, secret) => text.replaceAll(secret, REDACTED), value);
+  if (value instanceof Error)
+    return redacted(
+      '',
+      { name: value.name, message: value.message, stack: value.stack, code: (value as { code?: unknown }).code },
+      secrets,
+      depth,
+    );
+  if (typeof value === 'object' && value !== null && depth < 4) {
+    if (Array.isArray(value)) return value.map((item) => redacted('', item, secrets, depth + 1));
+    return Object.fromEntries(
+      Object.entries(value).map(([key, item]) => [key, redacted(key, item, secrets, depth + 1)]),
+    );
+  }
+  return value;
+}
+
+function readableLine(info: winston.Logform.TransformableInfo): string {
+  const { level, message, timestamp, component, ...fields } = info;
+  const rest = Object.entries(fields)
+    .map(([name, value]) => `${name}=${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
+    .join(' ');
+  return `${String(timestamp).slice(11, 23)} ${level} ${component ? `${String(component)}: ` : ''}${String(message)}${rest ? ` (${rest})` : ''}`;
+}

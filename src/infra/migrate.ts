@@ -1,0 +1,87 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { systemClock } from '../domain/clock.ts';
+import { createBoss, createQueues } from './boss.ts';
+import { openDatabase } from './database.ts';
+import type { Logger } from './logger.ts';
+
+const MIGRATIONS = new URL('../../sql/migrations/', import.meta.url);
+const OLDEST_SERVER = 150_000; // PostgreSQL 15
+
+/** The schema cannot be brought to what this version needs; the message says what to do. */
+export class MigrationError extends Error {
+  override name = 'MigrationError';
+  readonly code = 'MIGRATION';
+}
+
+/**
+ * Brings the database to this version's schema: pg-boss's own first, then each file of sql/migrations in
+ * a transaction of its own, forward only. Any number of processes may run it at once: one works, the
+ * others wait and find nothing to do.
+ * @throws MigrationError for a server that is too old, or a schema newer than this version
+ */
+export async function migrate(options: { connectionString: string; logger: Logger }): Promise<void> {
+  const database = openDatabase({
+    connectionString: options.connectionString,
+    maxConnections: 3,
+    applicationName: 'activity-sync migrate',
+    onError: (error) =>
+      options.logger.warn('connection lost while migrating', { component: 'migrate', error: error.message }),
+  });
+  try {
+    const [server] = await database.query<{ version: number }>(
+      `SELECT current_setting('server_version_num')::int AS version`,
+    );
+    if ((server?.version ?? 0) < OLDEST_SERVER) {
+      throw new MigrationError('The database server is older than PostgreSQL 15. Point DATABASE_URL to a newer one.');
+    }
+    // Held by this session for as long as the whole migration takes.
+    const lock = await database.pool.connect();
+    try {
+      await lock.query(`SELECT pg_advisory_lock(hashtextextended('activity-sync migrate', 0))`);
+      const boss = createBoss({
+        database,
+        clock: systemClock,
+        logger: options.logger,
+        migrate: true,
+        supervise: false,
+      });
+      await boss.start();
+      await createQueues(boss);
+      await boss.stop({ graceful: false, close: false });
+      await applyMigrations(database, options.logger);
+    } finally {
+      lock.release(true); // closing the connection frees the lock, whatever happened
+    }
+  } finally {
+    await database.close();
+  }
+}
+
+async function applyMigrations(database: ReturnType<typeof openDatabase>, logger: Logger): Promise<void> {
+  await database.query(
+    `CREATE TABLE IF NOT EXISTS schema_migration (name text CONSTRAINT schema_migration_pkey PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
+  );
+  const applied = new Set(
+    (await database.query<{ name: string }>('SELECT name FROM schema_migration')).map((row) => row.name),
+  );
+  const files = await migrationNames();
+  const unknown = [...applied].filter((name) => !files.includes(name));
+  if (unknown.length > 0) {
+    throw new MigrationError(
+      `The database was migrated by a newer version of the service (it has ${unknown.join(', ')}). Start that version, or restore a backup.`,
+    );
+  }
+  for (const name of files.filter((file) => !applied.has(file))) {
+    const sql = await readFile(new URL(name, MIGRATIONS), 'utf8');
+    await database.transaction(async (tx) => {
+      await tx.query(sql);
+      await tx.query('INSERT INTO schema_migration (name) VALUES ($1)', [name]);
+    });
+    logger.info('migration applied', { component: 'migrate', migration: name });
+  }
+}
+
+/** The names of all migrations, in order. */
+export async function migrationNames(): Promise<string[]> {
+  return (await readdir(MIGRATIONS)).filter((name) => name.endsWith('.sql')).sort();
+}

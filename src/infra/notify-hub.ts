@@ -1,0 +1,167 @@
+import pg from 'pg';
+import type { Clock } from '../domain/clock.ts';
+import type { Logger } from './logger.ts';
+import type { Metrics } from './metrics.ts';
+
+/** The one channel of the service; the payload says what changed. */
+export const CHANNEL = 'activity_sync';
+
+/** What a notification is about: `fetch` jobs to claim, `thumbnail` jobs, the `budget`, or anything shown live. */
+export type Topic = string;
+
+/**
+ * Holds one connection that listens, and hands each notification to those who asked. A notification
+ * is only a hint: whoever listens also looks by itself from time to time. After a broken connection
+ * every listener is called, since anything may have been missed.
+ */
+export class NotifyHub {
+  readonly #options: { connectionString: string; clock: Clock; logger: Logger; metrics: Metrics; heartbeatMs?: number };
+  readonly #listeners = new Map<Topic, Set<(payload: string) => void>>();
+  #client: pg.Client | undefined;
+  #timer: unknown;
+  #failures = 0;
+  #stopped = true;
+  #everConnected = false;
+
+  constructor(options: {
+    connectionString: string;
+    clock: Clock;
+    logger: Logger;
+    metrics: Metrics;
+    heartbeatMs?: number;
+  }) {
+    this.#options = options;
+  }
+
+  /** True while the connection stands. */
+  get connected(): boolean {
+    return this.#client !== undefined;
+  }
+
+  /**
+   * Calls `listener` for each notification whose payload is `topic`, or begins with `topic:`.
+   * @returns a function that ends it
+   */
+  on(topic: Topic, listener: (payload: string) => void): () => void {
+    const listeners = this.#listeners.get(topic) ?? new Set();
+    this.#listeners.set(topic, listeners.add(listener));
+    return () => listeners.delete(listener);
+  }
+
+  /** Connects; a first failure is thrown, later ones are mended in the background. */
+  async start(): Promise<void> {
+    if (!this.#stopped) return;
+    this.#stopped = false;
+    await this.#connect();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#options.clock.clearTimeout(this.#timer);
+    const client = this.#client;
+    this.#client = undefined;
+    this.#options.metrics.listenConnected.set(0);
+    if (client) {
+      client.removeAllListeners();
+      client.on('error', () => undefined); // the connection is being given up
+      await client.end();
+    }
+  }
+
+  async #connect(): Promise<void> {
+    const client = new pg.Client({
+      connectionString: this.#options.connectionString,
+      application_name: 'activity-sync listen',
+      connectionTimeoutMillis: 5000,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 5000,
+    });
+    const lost = (error: Error) => this.#lost(client, error);
+    client.on('error', lost);
+    client.on('end', () => lost(new Error('the connection ended')));
+    client.on('notification', (message) => this.#dispatch(message.payload ?? ''));
+    try {
+      await client.connect();
+      await client.query(`LISTEN ${CHANNEL}`);
+    } catch (error) {
+      client.removeAllListeners();
+      client.on('error', () => undefined); // already reported by the throw below
+      client.end().catch(() => undefined);
+      throw error;
+    }
+    if (this.#stopped) {
+      client.removeAllListeners();
+      await client.end();
+      return;
+    }
+    this.#client = client;
+    this.#failures = 0;
+    this.#options.metrics.listenConnected.set(1);
+    if (this.#everConnected) {
+      this.#options.metrics.listenReconnects.inc();
+      this.#options.logger.info('LISTEN connection stands again', { component: 'notify' });
+      for (const topic of this.#listeners.keys()) this.#dispatch(topic);
+    }
+    this.#everConnected = true;
+    this.#scheduleHeartbeat(client);
+  }
+
+  #dispatch(payload: string): void {
+    const topic = payload.split(':', 1)[0] ?? '';
+    for (const listener of this.#listeners.get(topic) ?? []) listener(payload);
+  }
+
+  // Finds a connection that died without a word (a cut cable, a paused server).
+  #scheduleHeartbeat(client: pg.Client): void {
+    const { clock, heartbeatMs = 10_000 } = this.#options;
+    this.#timer = clock.setTimeout(() => {
+      if (this.#client !== client) return;
+      const deadline = clock.setTimeout(
+        () => this.#lost(client, new Error('no answer to a heartbeat')),
+        heartbeatMs / 2,
+      );
+      client.query('SELECT 1').then(
+        () => {
+          clock.clearTimeout(deadline);
+          if (this.#client === client) this.#scheduleHeartbeat(client);
+        },
+        (error: Error) => {
+          clock.clearTimeout(deadline);
+          this.#lost(client, error);
+        },
+      );
+    }, heartbeatMs);
+  }
+
+  #lost(client: pg.Client, error: Error): void {
+    if (this.#client !== client || this.#stopped) return;
+    this.#client = undefined;
+    this.#options.metrics.listenConnected.set(0);
+    this.#options.logger.warn('LISTEN connection lost; polling goes on while it is made anew', {
+      component: 'notify',
+      error: error.message,
+    });
+    client.removeAllListeners();
+    client.on('error', () => undefined); // reported above
+    client.end().catch(() => undefined);
+    this.#reconnectLater();
+  }
+
+  #reconnectLater(): void {
+    const { clock, logger } = this.#options;
+    const waitMs = Math.min(10_000, 100 * 2 ** this.#failures);
+    this.#failures = Math.min(this.#failures + 1, 10);
+    clock.clearTimeout(this.#timer);
+    this.#timer = clock.setTimeout(() => {
+      if (this.#stopped) return;
+      this.#connect().catch((error: Error) => {
+        logger.warn('LISTEN connection cannot be made yet', {
+          component: 'notify',
+          error: error.message,
+          retryInMs: waitMs,
+        });
+        this.#reconnectLater();
+      });
+    }, waitMs);
+  }
+}

@@ -1,0 +1,128 @@
+import type { Reason } from '../domain/job.ts';
+import type { Database } from '../infra/database.ts';
+
+/** What the provider's headers say of the calls that it has counted. */
+export interface ProviderUsage {
+  /** Calls allowed and spent in the running window. */
+  limit: number;
+  used: number;
+  /** Calls allowed and spent in the running UTC day. */
+  dailyLimit: number;
+  dailyUsed: number;
+}
+
+/** The budget as it stands now. */
+export interface BudgetState {
+  windowStart: Date;
+  windowEnd: Date;
+  configuredCapacity: number;
+  capacity: number;
+  used: number;
+  left: number;
+  backgroundUsed: number;
+  /** Set after a 429 until the capacity has recovered. */
+  reducedCapacity: number | null;
+  blockedUntil: Date | null;
+  blockedBy: string | null;
+  daily: { used: number; limit: number | null };
+  /** When the next call for each reason may be made; null means now. */
+  opensAt: Record<Reason, Date | null>;
+}
+
+/** The provider's budget, shared by every replica; a row in the database under one advisory lock. */
+export interface Budget {
+  /** Takes one call. @returns undefined when granted, else when to ask again (database time) */
+  take(reason: Reason): Promise<Date | undefined>;
+  /** Corrects the count by the provider's own. */
+  correct(usage: ProviderUsage): Promise<void>;
+  /** After a 429: stops every replica until then, or until the window turns, and halves the capacity. */
+  block(until: Date | undefined, why: string): Promise<Date>;
+  read(): Promise<BudgetState>;
+  /** Writes the configured figures where they differ; the newest start wins. */
+  configure(figures: { capacity: number; intervalMs: number }): Promise<void>;
+}
+
+const MAX_GUARD_MS = 2000;
+
+export function createBudget(database: Database): Budget {
+  return {
+    take: async (reason) => {
+      const [row] = await database.query<{ opens_at: Date | null }>('SELECT take_budget_at_once($1) AS opens_at', [
+        reason,
+      ]);
+      return row?.opens_at ?? undefined;
+    },
+    correct: async (usage) => {
+      await database.query('SELECT correct_budget($1, $2, $3, $4)', [
+        usage.limit,
+        usage.used,
+        usage.dailyLimit,
+        usage.dailyUsed,
+      ]);
+    },
+    block: async (until, why) => {
+      const [row] = await database.query<{ until: Date }>('SELECT block_budget($1, $2) AS until', [until ?? null, why]);
+      return row?.until ?? new Date();
+    },
+    configure: async ({ capacity, intervalMs }) => {
+      // Clocks may differ by up to 2 s; a scaled-down interval scales the guard with it.
+      const guardMs = Math.min(MAX_GUARD_MS, Math.floor(intervalMs / 450));
+      await database.query(
+        `UPDATE rate_budget SET capacity = $1, interval_ms = $2, guard_ms = $3,
+           provider_limit = CASE WHEN capacity = $1 THEN provider_limit END
+         WHERE (capacity, interval_ms, guard_ms) IS DISTINCT FROM ($1::int, $2::int, $3::int)`,
+        [capacity, intervalMs, guardMs],
+      );
+    },
+    read: async () => toState((await database.query<BudgetRow>(READ, []))[0] as BudgetRow),
+  };
+}
+
+const READ = `
+  SELECT n.now, b.window_start, b.window_start + b.interval_ms * interval '1 ms' AS window_end, b.capacity AS configured_capacity,
+    budget_capacity(b) AS capacity, b.used, b.background_used, b.reduced_capacity, b.blocked_until, b.blocked_by,
+    b.daily_used, b.daily_limit, budget_opens_at(b, 'webhook', n.now) AS webhook_opens,
+    budget_opens_at(b, 'manual', n.now) AS manual_opens, budget_opens_at(b, 'polling', n.now) AS polling_opens
+  FROM (SELECT sync_clock() AS now) n, rate_budget stored, budget_at(stored, n.now) b`;
+
+interface BudgetRow {
+  now: Date;
+  window_start: Date;
+  window_end: Date;
+  configured_capacity: number;
+  capacity: number;
+  used: number;
+  background_used: number;
+  reduced_capacity: number | null;
+  blocked_until: Date | number;
+  blocked_by: string | null;
+  daily_used: number;
+  daily_limit: number | null;
+  webhook_opens: Date | number;
+  manual_opens: Date | number;
+  polling_opens: Date | number;
+}
+
+function toState(row: BudgetRow): BudgetState {
+  // pg gives -infinity as a number, never as a Date.
+  const future = (at: Date | number) => (at instanceof Date && at > row.now ? at : null);
+  const blockedUntil = future(row.blocked_until);
+  return {
+    windowStart: row.window_start,
+    windowEnd: row.window_end,
+    configuredCapacity: row.configured_capacity,
+    capacity: row.capacity,
+    used: row.used,
+    left: Math.max(0, row.capacity - row.used),
+    backgroundUsed: row.background_used,
+    reducedCapacity: row.reduced_capacity,
+    blockedUntil,
+    blockedBy: blockedUntil ? row.blocked_by : null,
+    daily: { used: row.daily_used, limit: row.daily_limit },
+    opensAt: {
+      webhook: future(row.webhook_opens),
+      manual: future(row.manual_opens),
+      polling: future(row.polling_opens),
+    },
+  };
+}

@@ -1,0 +1,58 @@
+import type { PgBoss } from 'pg-boss';
+import { backoffMs } from '../domain/backoff.ts';
+import type { Database } from '../infra/database.ts';
+import { type ClaimedRun, retryRun, SupersededError } from './settle.ts';
+
+/**
+ * Takes back the jobs that have been in `working` for too long: their worker died, or is so slow that
+ * its result would be refused. Counts as an attempt.
+ * @returns how many were taken back
+ */
+export async function rescueStaleRuns(
+  database: Database,
+  boss: PgBoss,
+  options: { staleAfterMs: number; baseMs: number; capMs: number; random: () => number },
+): Promise<number> {
+  const stale = await database.query<StaleRow>(
+    `SELECT f.boss_job_id, f.retry_count, f.attempts, r.id AS job_id, f.started_on::text AS started_at
+     FROM fetch_queue() f JOIN activity_fetch_job r ON r.boss_job_id = f.boss_job_id
+     WHERE f.running AND f.started_on < sync_now() - $1 * interval '1 ms'
+     ORDER BY f.started_on LIMIT 1000`,
+    [options.staleAfterMs],
+  );
+  let rescued = 0;
+  for (const row of stale) {
+    const run: ClaimedRun = {
+      bossJobId: row.boss_job_id,
+      retryCount: row.retry_count,
+      attempts: row.attempts,
+      jobId: row.job_id,
+      startedAt: row.started_at,
+    };
+    const error = `The worker did not finish within ${options.staleAfterMs} ms; the job was taken back.`;
+    try {
+      await database.transaction((tx) =>
+        retryRun(boss, tx, run, error, backoffMs(run.attempts, options, options.random())),
+      );
+      rescued += 1;
+    } catch (problem) {
+      // It finished, or another replica took it back, between the look and the lock.
+      if (!(problem instanceof SupersededError)) throw problem;
+    }
+  }
+  return rescued;
+}
+
+interface StaleRow {
+  boss_job_id: string;
+  retry_count: number;
+  attempts: number;
+  job_id: string;
+  started_at: string;
+}
+
+/** Wakes lanes whose due time was lost. @returns how many; more than none is worth a warning */
+export async function wakeForgottenLanes(database: Database): Promise<number> {
+  const [row] = await database.query<{ woken: number }>('SELECT wake_forgotten_lanes() AS woken', []);
+  return row?.woken ?? 0;
+}

@@ -1,0 +1,205 @@
+import type { PgBoss } from 'pg-boss';
+import { MAX_ATTEMPTS, type Outcome } from '../domain/job.ts';
+import { FETCH_QUEUE } from '../infra/boss.ts';
+import type { Queryable } from '../infra/database.ts';
+import type { Run } from './claim.ts';
+import { DELETION_LANE, reopenJobs } from './requests.ts';
+
+/** The run no longer holds its job (taken back as stale, or deleted): its result must not be written. */
+export class SupersededError extends Error {
+  override name = 'SupersededError';
+  readonly code = 'SUPERSEDED';
+  constructor(run: Pick<Run, 'jobId'>) {
+    super(`The run of job ${run.jobId} lost its claim; its result is not kept.`);
+  }
+}
+
+/** The parts of a run that name its claim. */
+export type ClaimedRun = Pick<Run, 'bossJobId' | 'retryCount' | 'attempts' | 'jobId' | 'startedAt'>;
+
+export interface Cooldown {
+  cooldownMs: number;
+  /** Milliseconds since the provider answered; undefined when it was not called. */
+  answeredAgoMs: number | undefined;
+}
+
+/**
+ * Completes a run inside the caller's transaction, in which its effects are written too. When
+ * requests came after the run began, the job is opened again at once: exactly one more run follows.
+ * @returns whether one more run follows
+ * @throws SupersededError when the claim is lost; the caller's transaction must roll back
+ */
+export async function completeRun(
+  boss: PgBoss,
+  tx: Queryable,
+  run: Run,
+  outcome: Outcome,
+  cooldown: Cooldown,
+): Promise<boolean> {
+  const moved = await settleRequest(tx, run, outcome, cooldown);
+  await mustAffectOne(run, boss.complete(FETCH_QUEUE, claimOf(run), null, { db: tx }));
+  if (moved) await runOnceMore(boss, tx, run, outcome);
+  return moved;
+}
+
+/**
+ * Ends a run for good: no retry will help.
+ * @throws SupersededError as completeRun
+ */
+export async function failRun(
+  boss: PgBoss,
+  tx: Queryable,
+  run: Run,
+  outcome: Outcome,
+  error: string,
+  cooldown: Cooldown,
+): Promise<boolean> {
+  const moved = await settleRequest(tx, run, outcome, cooldown);
+  await endFailed(boss, tx, run, error);
+  if (moved) await runOnceMore(boss, tx, run, outcome);
+  return moved;
+}
+
+/**
+ * Counts a failed attempt and schedules the next one, or ends the job when no attempt is left.
+ * @param delayMs wait before the next attempt
+ * @returns 'retry' or 'failed'
+ * @throws SupersededError as completeRun
+ */
+export async function retryRun(
+  boss: PgBoss,
+  tx: Queryable,
+  run: ClaimedRun,
+  error: string,
+  delayMs: number,
+): Promise<'retry' | 'failed'> {
+  await lockRequest(tx, run);
+  if (run.attempts >= MAX_ATTEMPTS) {
+    await endFailed(boss, tx, run, error);
+    await tx.query(`UPDATE activity_fetch_job SET outcome = 'exhausted' WHERE id = $1`, [run.jobId]);
+    return 'failed';
+  }
+  await mustAffectOne(run, boss.fail(FETCH_QUEUE, claimOf(run), { message: error }, { db: tx }));
+  await recordAttempt(tx, run, 'retry', error);
+  await returnToLane(boss, tx, run, error, delayMs);
+  return 'retry';
+}
+
+/**
+ * Puts a job back that could not run for a reason that is not its own (a 429): pending again, no
+ * attempt counted.
+ * @throws SupersededError as completeRun
+ */
+export async function putBackRun(
+  boss: PgBoss,
+  tx: Queryable,
+  run: ClaimedRun,
+  error: string,
+  until: Date,
+): Promise<void> {
+  await lockRequest(tx, run);
+  await mustAffectOne(run, boss.deleteJob(FETCH_QUEUE, claimOf(run), { db: tx }));
+  await recordAttempt(tx, run, 'put_back', error);
+  const [request] = await tx.query<{ boss_job_id: string; lane: number; activity_id: string; athlete_id: string }>(
+    `UPDATE activity_fetch_job SET boss_job_id = gen_random_uuid() WHERE id = $1
+     RETURNING boss_job_id, activity_id, athlete_id, lane_of_job(id) AS lane`,
+    [run.jobId],
+  );
+  if (!request) throw new SupersededError(run);
+  const due = request.lane === DELETION_LANE ? new Date(0) : until;
+  await boss.insert(
+    FETCH_QUEUE,
+    [
+      {
+        id: request.boss_job_id,
+        priority: request.lane,
+        singletonKey: request.activity_id,
+        group: { id: request.athlete_id },
+        // The attempts used so far are those that are no longer left.
+        retryLimit: MAX_ATTEMPTS - run.attempts,
+        startAfter: due.toISOString(),
+        data: { activityId: request.activity_id, error },
+      },
+    ],
+    { db: tx },
+  );
+  await tx.query('SELECT wake_lane($1, greatest($2::timestamptz, sync_now()))', [request.lane, due]);
+}
+
+async function settleRequest(tx: Queryable, run: Run, outcome: Outcome, cooldown: Cooldown): Promise<boolean> {
+  const [row] = await tx.query<{ settled: 'settled' | 'moved' | 'gone' }>(
+    'SELECT settle_run($1, $2, $3, $4, $5, $6) AS settled',
+    [
+      run.jobId,
+      run.version,
+      outcome,
+      run.athleteId,
+      cooldown.cooldownMs,
+      cooldown.answeredAgoMs === undefined ? null : Math.round(cooldown.answeredAgoMs),
+    ],
+  );
+  if (row?.settled === 'gone') throw new SupersededError(run);
+  return row?.settled === 'moved';
+}
+
+async function runOnceMore(boss: PgBoss, tx: Queryable, run: Run, outcome: Outcome): Promise<void> {
+  await tx.query('UPDATE activity_fetch_job SET outcome = $2 WHERE id = $1', [run.jobId, outcome]);
+  await reopenJobs(boss, tx, [run.jobId]);
+}
+
+// pg-boss ends a job as failed only when its retries are used up; one that must not be tried again is
+// failed, for its error, and then cancelled.
+async function endFailed(boss: PgBoss, tx: Queryable, run: ClaimedRun, error: string): Promise<void> {
+  await mustAffectOne(run, boss.fail(FETCH_QUEUE, claimOf(run), { message: error }, { db: tx }));
+  if (run.attempts < MAX_ATTEMPTS) await boss.cancel(FETCH_QUEUE, run.bossJobId, { db: tx });
+  await recordAttempt(tx, run, 'failed', error);
+}
+
+// The request may have changed its lane while the job worked: stronger reason, or a deletion.
+async function returnToLane(
+  boss: PgBoss,
+  tx: Queryable,
+  run: ClaimedRun,
+  error: string,
+  delayMs: number,
+): Promise<void> {
+  const [row] = await tx.query<{ lane: number }>('SELECT lane_of_job($1) AS lane', [run.jobId]);
+  const lane = row?.lane ?? DELETION_LANE;
+  const waitMs = lane === DELETION_LANE ? 0 : delayMs;
+  // A wait, not a time of day: the database's clock decides, the same for every replica.
+  await boss.update(
+    FETCH_QUEUE,
+    { error },
+    { id: run.bossJobId, priority: lane, startAfter: `${waitMs} milliseconds`, db: tx },
+  );
+  await tx.query(`SELECT wake_lane($1, sync_now() + $2 * interval '1 ms')`, [lane, waitMs]);
+}
+
+async function lockRequest(tx: Queryable, run: ClaimedRun): Promise<void> {
+  const rows = await tx.query('SELECT FROM activity_fetch_job WHERE id = $1 FOR UPDATE', [run.jobId]);
+  if (rows.length === 0) throw new SupersededError(run);
+}
+
+async function recordAttempt(
+  tx: Queryable,
+  run: ClaimedRun,
+  result: 'retry' | 'put_back' | 'failed',
+  error: string,
+): Promise<void> {
+  await tx.query('INSERT INTO fetch_attempt (job_id, started_at, result, error) VALUES ($1, $2, $3, $4)', [
+    run.jobId,
+    run.startedAt,
+    result,
+    error,
+  ]);
+}
+
+// pg-boss answers how many jobs a command changed; its types leave that out.
+async function mustAffectOne(run: ClaimedRun, command: Promise<object>): Promise<void> {
+  const { affected } = (await command) as { affected?: number };
+  if (affected !== 1) throw new SupersededError(run);
+}
+
+function claimOf(run: ClaimedRun) {
+  return { id: run.bossJobId, retryCount: run.retryCount };
+}

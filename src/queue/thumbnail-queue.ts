@@ -1,0 +1,50 @@
+import type { PgBoss } from 'pg-boss';
+import type { Int64 } from '../domain/int64.ts';
+import { THUMBNAIL_QUEUE } from '../infra/boss.ts';
+import type { Database, Queryable } from '../infra/database.ts';
+import { SupersededError } from './settle.ts';
+
+/** A claimed thumbnail job. */
+export interface ThumbnailRun {
+  bossJobId: string;
+  retryCount: number;
+  activityId: Int64;
+}
+
+/** Asks for an activity's thumbnail inside the caller's transaction; one that waits already is enough. */
+export async function requestThumbnail(boss: PgBoss, tx: Queryable, activityId: Int64): Promise<void> {
+  await boss.insert(THUMBNAIL_QUEUE, [{ singletonKey: activityId, data: { activityId } }], { db: tx });
+  await tx.query(`SELECT pg_notify('activity_sync', 'thumbnail')`, []);
+}
+
+export async function claimThumbnail(boss: PgBoss): Promise<ThumbnailRun | undefined> {
+  const [job] = await boss.fetch<{ activityId: Int64 }>(THUMBNAIL_QUEUE, { batchSize: 1 });
+  return job && { bossJobId: job.id, retryCount: job.retryCount, activityId: job.data.activityId };
+}
+
+/** Completes inside the caller's transaction. @throws SupersededError when the claim was lost */
+export async function completeThumbnail(boss: PgBoss, tx: Queryable, run: ThumbnailRun): Promise<void> {
+  const response = await boss.complete(THUMBNAIL_QUEUE, { id: run.bossJobId, retryCount: run.retryCount }, null, {
+    db: tx,
+  });
+  if ((response as { affected?: number }).affected !== 1) throw new SupersededError({ jobId: run.bossJobId });
+}
+
+/** Counts a failure; pg-boss retries with backoff and gives up after five. */
+export async function failThumbnail(boss: PgBoss, database: Database, run: ThumbnailRun, error: string): Promise<void> {
+  await boss.fail(
+    THUMBNAIL_QUEUE,
+    { id: run.bossJobId, retryCount: run.retryCount },
+    { message: error },
+    { db: database },
+  );
+}
+
+/** Milliseconds since the epoch at which the next waiting thumbnail is due; undefined when none waits. */
+export async function nextThumbnailDue(database: Database): Promise<number | undefined> {
+  const [row] = await database.query<{ due: Date | null }>(
+    `SELECT min(start_after) AS due FROM pgboss.job WHERE name = '${THUMBNAIL_QUEUE}' AND state < 'active' AND NOT blocked`,
+    [],
+  );
+  return row?.due?.getTime();
+}
