@@ -1,0 +1,29 @@
+/**
+ * What stopped the embedded PostgreSQL:
+ * - `ALREADY_RUNNING`: a living process runs the server of this data folder
+ * - `UNSUPPORTED_PLATFORM`, `BINARIES_UNUSABLE`: the package brings nothing that runs here
+ * - `NO_SERVER_USER`: started as root, and no unprivileged user to run the server as
+ * - `CLUSTER_MISSING`, `CLUSTER_UNUSABLE`: the data is not where it was, or not readable by this server
+ * - `INITDB_FAILED`, `START_FAILED`, `STOP_FAILED`: PostgreSQL's own complaint, quoted in the message
+ */
+export type EmbeddedPostgresErrorCode =
+  | 'ALREADY_RUNNING'
+  | 'UNSUPPORTED_PLATFORM'
+  | 'BINARIES_UNUSABLE'
+  | 'NO_SERVER_USER'
+  | 'CLUSTER_MISSING'
+  | 'CLUSTER_UNUSABLE'
+  | 'INITDB_FAILED'
+  | 'START_FAILED'
+  | 'STOP_FAILED';
+
+/** The embedded PostgreSQL cannot start or stop; the message says why and what to do. */
+export class EmbeddedPostgresError extends Error {
+  override name = 'EmbeddedPostgresError';
+  readonly code: EmbeddedPostgresErrorCode;
+
+  constructor(code: EmbeddedPostgresErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
