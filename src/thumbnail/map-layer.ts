@@ -31,7 +31,9 @@ export async function drawMapLayer(
   const placed = listTiles(viewport, sizePx);
   const results = await Promise.allSettled(placed.map(({ tile }) => map.getTile(tile, signal)));
   signal?.throwIfAborted();
-  const svg = results.map((result, index) => (result.status === 'fulfilled' ? drawTile(placed[index], result.value) : ''));
+  const svg = results.map((result, index) =>
+    result.status === 'fulfilled' ? drawTile(placed[index], result.value) : '',
+  );
   const problems = results.filter((result) => result.status === 'rejected').map(({ reason }) => describe(reason));
   return {
     svg: svg.join(''),

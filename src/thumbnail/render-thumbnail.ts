@@ -45,7 +45,7 @@ export interface Thumbnail {
 }
 
 /** A line thinner than this many pixels' worth of detail looks the same and costs a multiple. */
-const THINNING = { minStepPx: 1.5, maxPoints: 3000 };
+const THINNING = { minStepPx: 1.5, maxPoints: 2000 };
 const NO_MAP: MapLayer = { svg: '', drawnTiles: 0, missingTiles: 0, firstProblem: undefined };
 
 /**
@@ -121,7 +121,7 @@ function lineUnitPx(sizePx: number): number {
 /** One SVG with its background inside: half the cost of compositing. No palette: it doubles the time. */
 function rasterise(sizePx: number, layers: string[]): Promise<Buffer> {
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${sizePx}" height="${sizePx}">${layers.join('')}</svg>`;
-  return sharp(Buffer.from(svg)).removeAlpha().png().toBuffer();
+  return sharp(Buffer.from(svg)).removeAlpha().png({ compressionLevel: 3 }).toBuffer();
 }
 
 function entityTag(png: Buffer): string {

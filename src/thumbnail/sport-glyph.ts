@@ -15,7 +15,10 @@ const PATTERNS: readonly (readonly [pattern: RegExp, drawing: keyof typeof DRAWI
   [/ski|snow|skat|hockey/i, 'snow'],
   [/ride|cycl|velomobile/i, 'ride'],
   [/walk|hik|climb|golf|wheelchair/i, 'hike'],
-  [/run|stair|soccer|football|tennis|badminton|squash|pickleball|padel|racquet|basketball|volleyball|cricket|dance/i, 'run'],
+  [
+    /run|stair|soccer|football|tennis|badminton|squash|pickleball|padel|racquet|basketball|volleyball|cricket|dance/i,
+    'run',
+  ],
   [/swim/i, 'swim'],
   [/row|kayak|cano|sail|surf|paddl/i, 'water'],
   [/weight|crossfit|strength/i, 'strength'],

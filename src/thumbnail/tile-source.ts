@@ -125,7 +125,8 @@ async function download(client: Got, url: string, name: string): Promise<Buffer>
       chunks.push(chunk);
     }
     const response = stream.response;
-    if (response?.statusCode !== 200) throw new TileError(`The ${name} was answered with status ${response?.statusCode}.`);
+    if (response?.statusCode !== 200)
+      throw new TileError(`The ${name} was answered with status ${response?.statusCode}.`);
     const contentType = response.headers['content-type'] ?? 'no type';
     if (!contentType.startsWith('image/')) throw new TileError(`The ${name} came as ${contentType}, not as an image.`);
   } catch (error) {

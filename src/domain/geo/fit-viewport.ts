@@ -29,7 +29,7 @@ export function fitViewport(
 ): Viewport {
   const { sizePx, paddingPx, wholeTiles } = options;
   const span = Math.max(extent.maxX - extent.minX, extent.maxY - extent.minY);
-  const maxZoom = span === 0 ? SINGLE_PLACE_ZOOM : MAX_ZOOM;
+  const maxZoom = isSingleSpot(span) ? SINGLE_PLACE_ZOOM : MAX_ZOOM;
   const fittingPx = Math.min((sizePx - 2 * paddingPx) / span, TILE_PX * 2 ** maxZoom);
   const { worldPx, zoom } = wholeTiles ? roundToTiles(fittingPx, sizePx) : keepExact(fittingPx);
   const round = wholeTiles ? Math.round : (px: number): number => px;
@@ -39,6 +39,11 @@ export function fitViewport(
     leftPx: round(((extent.minX + extent.maxX) / 2) * worldPx - sizePx / 2),
     topPx: round(((extent.minY + extent.maxY) / 2) * worldPx - sizePx / 2),
   };
+}
+
+/** Less than two pixels at the deepest zoom, about a metre: a recording that stood still. */
+function isSingleSpot(span: number): boolean {
+  return span * TILE_PX * 2 ** MAX_ZOOM < 2;
 }
 
 function roundToTiles(fittingPx: number, sizePx: number): { worldPx: number; zoom: number } {

@@ -14,10 +14,12 @@ export function simplifyPath(
   path: readonly PathPoint[],
   options: { minStepPx: number; maxPoints: number },
 ): PathPoint[] {
-  let stepPx = options.minStepPx;
-  let simplified = dropWithinTolerance(dropNearSteps(path, stepPx), stepPx / 4);
-  for (let round = 0; round < 3 && simplified.length > options.maxPoints; round += 1) {
-    stepPx *= 1.6;
+  // A scribble so long is a blob of ink whichever of its points are joined: this bounds the work.
+  let simplified = keepEvenly(dropNearSteps(path, options.minStepPx), 8 * options.maxPoints);
+  simplified = dropWithinTolerance(simplified, options.minStepPx / 4);
+  for (const factor of [1.6, 2.5, 4]) {
+    if (simplified.length <= options.maxPoints) break;
+    const stepPx = options.minStepPx * factor;
     simplified = dropWithinTolerance(dropNearSteps(simplified, stepPx), stepPx / 4);
   }
   return keepEvenly(simplified, options.maxPoints);
@@ -101,10 +103,12 @@ function squaredDistance(a: PathPoint, b: PathPoint): number {
 }
 
 function squaredDistanceToSegment(point: PathPoint, a: PathPoint, b: PathPoint): number {
-  const [dx, dy] = [b[0] - a[0], b[1] - a[1]];
+  // Runs some twenty times per point of a track: no arrays are made on the way.
+  const dx = b[0] - a[0];
+  const dy = b[1] - a[1];
   const squaredLength = dx * dx + dy * dy;
   if (squaredLength === 0) return squaredDistance(point, a);
   const along = ((point[0] - a[0]) * dx + (point[1] - a[1]) * dy) / squaredLength;
   const within = Math.min(Math.max(along, 0), 1);
-  return squaredDistance(point, [a[0] + within * dx, a[1] + within * dy]);
+  return (point[0] - a[0] - within * dx) ** 2 + (point[1] - a[1] - within * dy) ** 2;
 }
