@@ -60,20 +60,30 @@ DECLARE
   v_state text;
   v_athlete_lane integer;
   v_old_lane integer;
+  v_athletes integer;
+  v_locked integer;
 BEGIN
-  -- The schedule's rows first, locked in order: a claim of the same athlete waits until this commits,
-  -- or has committed before, so a job never lands in a lane that was just found empty.
+  -- The schedule's rows first: a claim of the same athlete waits until this commits, or has committed
+  -- before, so a job never lands in a lane that was just found empty. Everyone locks in this order:
+  -- athletes by id, then athlete 0, then requests, then pg-boss's jobs.
   INSERT INTO athlete_schedule (athlete_id)
   SELECT DISTINCT x."athleteId" FROM jsonb_to_recordset(p_requests) AS x ("athleteId" bigint)
   WHERE NOT EXISTS (SELECT FROM athlete_schedule s WHERE s.athlete_id = x."athleteId")
   ORDER BY 1
   ON CONFLICT DO NOTHING;
 
+  SELECT count(DISTINCT x."athleteId") INTO v_athletes FROM jsonb_to_recordset(p_requests) AS x ("athleteId" bigint);
   PERFORM FROM athlete_schedule s
-  WHERE s.athlete_id = 0 AND p_requests @> '[{"aspect": "delete"}]'
-    OR s.athlete_id IN (SELECT x."athleteId" FROM jsonb_to_recordset(p_requests) AS x ("athleteId" bigint))
+  WHERE s.athlete_id IN (SELECT x."athleteId" FROM jsonb_to_recordset(p_requests) AS x ("athleteId" bigint))
   ORDER BY s.athlete_id
   FOR UPDATE;
+  GET DIAGNOSTICS v_locked = ROW_COUNT;
+  IF v_locked < v_athletes THEN
+    RAISE EXCEPTION 'an athlete was erased while a request for them was being accepted' USING ERRCODE = 'serialization_failure';
+  END IF;
+  IF p_requests @> '[{"aspect": "delete"}]' THEN
+    PERFORM FROM athlete_schedule s WHERE s.athlete_id = 0 FOR UPDATE;
+  END IF;
 
   WITH x AS (
     SELECT * FROM jsonb_to_recordset(p_requests)
@@ -411,6 +421,7 @@ AS $$
 DECLARE
   v_version integer;
 BEGIN
+  PERFORM FROM athlete_schedule s WHERE s.athlete_id = p_athlete_id FOR UPDATE;
   SELECT version INTO v_version FROM activity_fetch_job WHERE id = p_job_id FOR UPDATE;
   IF NOT FOUND THEN
     RETURN 'gone';
@@ -437,9 +448,12 @@ DECLARE
   r record;
 BEGIN
   PERFORM FROM athlete_schedule s
-  WHERE s.athlete_id = 0 OR s.athlete_id IN (SELECT j.athlete_id FROM activity_fetch_job j WHERE j.id = ANY (p_job_ids))
+  WHERE s.athlete_id IN (SELECT j.athlete_id FROM activity_fetch_job j WHERE j.id = ANY (p_job_ids))
   ORDER BY s.athlete_id
   FOR UPDATE;
+  IF EXISTS (SELECT FROM activity_fetch_job j WHERE j.id = ANY (p_job_ids) AND j.aspect = 'delete') THEN
+    PERFORM FROM athlete_schedule s WHERE s.athlete_id = 0 FOR UPDATE;
+  END IF;
   FOR r IN
     SELECT j.id, j.boss_job_id AS old_id FROM activity_fetch_job j
     WHERE j.id = ANY (p_job_ids) AND j.outcome IS NOT NULL ORDER BY j.activity_id FOR UPDATE

@@ -34,18 +34,18 @@ export interface Run {
   waitedMs: number;
 }
 
-/** Nothing to claim now: when to ask again, and what is waited for. */
+/** Nothing to claim now: how long until it is worth asking again (undefined: nothing waits), and for what. */
 export interface Wait {
-  untilMs: number | undefined;
+  waitMs: number | undefined;
   waitsFor: 'turn' | 'cooldown' | 'budget';
 }
 
 /** Rolls the claim back: the budget went between the look and the grant. */
 class BudgetGone extends Error {
-  readonly until: Date;
-  constructor(until: Date) {
+  readonly waitMs: number;
+  constructor(waitMs: number) {
     super('the budget is spent');
-    this.until = until;
+    this.waitMs = waitMs;
   }
 }
 
@@ -60,7 +60,7 @@ export async function claimRun(database: Database, boss: PgBoss, holdMs: number)
       const claimed = await database.transaction((tx) => claimIn(tx, boss, holdMs));
       if (claimed !== 'nothing in that lane') return claimed;
     } catch (error) {
-      if (error instanceof BudgetGone) return { untilMs: error.until.getTime(), waitsFor: 'budget' };
+      if (error instanceof BudgetGone) return { waitMs: error.waitMs, waitsFor: 'budget' };
       throw error;
     }
   }
@@ -70,16 +70,18 @@ export function isRun(claimed: Run | Wait): claimed is Run {
   return 'bossJobId' in claimed;
 }
 
+const NEXT_TURN = `
+  SELECT lane, waits_for,
+    CASE WHEN wake_at < 'infinity' THEN ceil(extract(epoch FROM wake_at - sync_clock()) * 1000)::float8 END AS wait_ms
+  FROM next_turn()`;
+
 async function claimIn(tx: Queryable, boss: PgBoss, holdMs: number): Promise<Run | Wait | 'nothing in that lane'> {
-  const [turn] = await tx.query<{ lane: number | null; wake_at: Date | number | null; waits_for: Wait['waitsFor'] }>(
-    'SELECT lane, wake_at, waits_for FROM next_turn()',
+  const [turn] = await tx.query<{ lane: number | null; wait_ms: number | null; waits_for: Wait['waitsFor'] }>(
+    NEXT_TURN,
     [],
   );
   if (turn === undefined || turn.lane === null) {
-    return {
-      untilMs: turn?.wake_at instanceof Date ? turn.wake_at.getTime() : undefined,
-      waitsFor: turn?.waits_for ?? 'turn',
-    };
+    return { waitMs: turn?.wait_ms ?? undefined, waitsFor: turn?.waits_for ?? 'turn' };
   }
   const { lane } = turn;
   const [job] = await boss.fetch(FETCH_QUEUE, {
@@ -103,7 +105,7 @@ async function claimIn(tx: Queryable, boss: PgBoss, holdMs: number): Promise<Run
     await boss.deleteJob(FETCH_QUEUE, job.id, { db: tx });
     return 'nothing in that lane';
   }
-  if (begun.refused_until) throw new BudgetGone(begun.refused_until);
+  if (begun.refused_until) throw new BudgetGone(begun.refused_until.getTime() - begun.started_at.getTime());
   const waitedMs = Math.max(
     0,
     begun.started_at.getTime() - Math.max(job.startAfter.getTime(), begun.requested_at.getTime()),

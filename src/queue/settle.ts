@@ -176,6 +176,10 @@ async function returnToLane(
 }
 
 async function lockRequest(tx: Queryable, run: ClaimedRun): Promise<void> {
+  await tx.query(
+    'SELECT FROM athlete_schedule WHERE athlete_id = (SELECT athlete_id FROM activity_fetch_job WHERE id = $1) FOR UPDATE',
+    [run.jobId],
+  );
   const rows = await tx.query('SELECT FROM activity_fetch_job WHERE id = $1 FOR UPDATE', [run.jobId]);
   if (rows.length === 0) throw new SupersededError(run);
 }

@@ -1,0 +1,54 @@
+/**
+ * Lets many callers share one piece of work: what arrives while a batch is in flight makes the next
+ * batch. There is no timer, so a lone item starts at once.
+ * @param keyOf items with equal keys never share a batch; the later one goes into a later batch
+ * @param run does the work; resolves with one output for each item, in order
+ * @returns a function that adds an item and resolves with its output, or rejects as its batch did
+ */
+export function createBatcher<Item, Output>(options: {
+  maxBatch: number;
+  keyOf: (item: Item) => string;
+  run: (items: Item[]) => Promise<Output[]>;
+}): (item: Item) => Promise<Output> {
+  interface Waiting {
+    item: Item;
+    resolve: (output: Output) => void;
+    reject: (error: unknown) => void;
+  }
+  let waiting: Waiting[] = [];
+  let inFlight = false;
+
+  const flush = async (): Promise<void> => {
+    inFlight = true;
+    while (waiting.length > 0) {
+      const batch = takeBatch();
+      try {
+        const outputs = await options.run(batch.map(({ item }) => item));
+        for (const [index, { resolve }] of batch.entries()) resolve(outputs[index] as Output);
+      } catch (error) {
+        for (const { reject } of batch) reject(error);
+      }
+    }
+    inFlight = false;
+  };
+
+  const takeBatch = (): Waiting[] => {
+    const keys = new Set<string>();
+    const batch: Waiting[] = [];
+    const later: Waiting[] = [];
+    for (const entry of waiting) {
+      const key = options.keyOf(entry.item);
+      if (batch.length < options.maxBatch && !keys.has(key)) batch.push(entry);
+      else later.push(entry);
+      keys.add(key);
+    }
+    waiting = later;
+    return batch;
+  };
+
+  return (item) =>
+    new Promise<Output>((resolve, reject) => {
+      waiting.push({ item, resolve, reject });
+      if (!inFlight) void flush();
+    });
+}

@@ -1,0 +1,208 @@
+import type { PgBoss } from 'pg-boss';
+import { backoffMs } from '../domain/backoff.ts';
+import type { Outcome } from '../domain/job.ts';
+import type { Database, Queryable } from '../infra/database.ts';
+import type { Logger } from '../infra/logger.ts';
+import type { Metrics } from '../infra/metrics.ts';
+import type { Provider } from '../provider/client.ts';
+import { ProviderError } from '../provider/errors.ts';
+import type { ActivityDetail } from '../provider/schemas.ts';
+import type { Budget } from '../queue/budget.ts';
+import type { Run } from '../queue/claim.ts';
+import { completeRun, failRun, putBackRun, retryRun } from '../queue/settle.ts';
+import { requestThumbnail } from '../queue/thumbnail-queue.ts';
+import { deleteActivity, removeActivity, saveActivity } from '../store/activities.ts';
+import { setAthleteState } from '../store/athletes.ts';
+import { type AccessTokens, ReconnectError } from './access-token.ts';
+
+export interface FetchDependencies {
+  database: Database;
+  boss: PgBoss;
+  provider: Provider;
+  accessTokens: AccessTokens;
+  budget: Budget;
+  logger: Logger;
+  metrics: Metrics;
+  backoff: { baseMs: number; capMs: number };
+  cooldownMs: number;
+  random: () => number;
+}
+
+/** What became of a run: the outcome of its job, or why the job is pending again. */
+export type RunResult = Outcome | 'retry' | 'put_back';
+
+/**
+ * Runs a claimed job to its end: the provider's answer is stored, the thumbnail is asked for and the job
+ * is completed in one transaction.
+ * @param signal aborts the call to the provider when the process stops; the job is then put back
+ * @throws SupersededError when the claim was lost meanwhile; nothing was written
+ */
+export async function fetchActivity(deps: FetchDependencies, run: Run, signal: AbortSignal): Promise<RunResult> {
+  if (run.aspect === 'delete') {
+    return complete(deps, run, 'deleted', undefined, (tx) => deleteActivity(tx, run.activityId, run.athleteId));
+  }
+  if (!run.knownAthlete) {
+    return fail(
+      deps,
+      run,
+      'unknownAthlete',
+      `Athlete ${run.athleteId} is not connected. Connect them, then retry the job.`,
+      undefined,
+    );
+  }
+  if (run.athleteState === 'reconnect') {
+    return fail(
+      deps,
+      run,
+      'unauthorized',
+      `Athlete ${run.athleteId} must connect again; the provider refuses their token.`,
+      undefined,
+    );
+  }
+  if (!run.needsCall) return complete(deps, run, 'skipped', undefined);
+
+  try {
+    const { detail, body } = await callProvider(deps, run, signal);
+    const answeredAt = performance.now();
+    return await complete(deps, run, 'stored', answeredAt, async (tx) => {
+      if (await saveActivity(tx, toActivity(run, detail), body, run.startedAt))
+        await requestThumbnail(deps.boss, tx, run.activityId);
+    });
+  } catch (error) {
+    return await settleFailure(deps, run, error, performance.now(), signal);
+  }
+}
+
+async function callProvider(deps: FetchDependencies, run: Run, signal: AbortSignal) {
+  const known =
+    run.accessToken !== undefined && run.tokenExpiresAt
+      ? { accessToken: run.accessToken, expiresAt: run.tokenExpiresAt }
+      : undefined;
+  const token = await deps.accessTokens.get(run.athleteId, known);
+  try {
+    return checkAnswer(run, await deps.provider.getActivity(token, run.activityId, signal));
+  } catch (error) {
+    if (!(error instanceof ProviderError && error.code === 'UNAUTHORIZED')) throw error;
+    // Once only: a new token, another call out of the budget, the same request again.
+    const fresh = await deps.accessTokens.get(run.athleteId, undefined, token);
+    const opensAt = await deps.budget.take(run.reason);
+    if (opensAt) throw new NoBudgetToRepeat(opensAt);
+    return checkAnswer(run, await deps.provider.getActivity(fresh, run.activityId, signal));
+  }
+}
+
+/** The token was refreshed, but the budget has no call left to repeat the request now. */
+class NoBudgetToRepeat extends Error {
+  readonly until: Date;
+  constructor(until: Date) {
+    super('The token was refreshed; the budget has no call left to repeat the request now.');
+    this.until = until;
+  }
+}
+
+function checkAnswer(run: Run, answer: { detail: ActivityDetail; body: string }) {
+  if (answer.detail.id === run.activityId && answer.detail.athlete.id === run.athleteId) return answer;
+  throw new ProviderError(
+    'UNREADABLE',
+    `The provider answered for activity ${run.activityId} of athlete ${run.athleteId} with another one.`,
+  );
+}
+
+async function settleFailure(
+  deps: FetchDependencies,
+  run: Run,
+  error: unknown,
+  answeredAt: number,
+  signal: AbortSignal,
+): Promise<RunResult> {
+  if (signal.aborted) return putBack(deps, run, 'The service stopped during the call.', new Date(0));
+  if (error instanceof NoBudgetToRepeat) return putBack(deps, run, error.message, error.until);
+  if (error instanceof ReconnectError) return fail(deps, run, 'unauthorized', error.message, answeredAt);
+  if (!(error instanceof ProviderError)) throw error;
+  const { message } = error;
+  switch (error.code) {
+    case 'THROTTLED': {
+      deps.metrics.throttled.inc();
+      const until = await deps.budget.block(error.retryAt, message);
+      deps.logger.warn('the provider throttles; every replica waits', {
+        component: 'budget',
+        until: until.toISOString(),
+      });
+      return putBack(deps, run, message, until);
+    }
+    case 'NOT_FOUND':
+      return fail(deps, run, 'notFound', message, answeredAt, (tx) => removeActivity(tx, run.activityId));
+    case 'UNAUTHORIZED':
+    case 'FORBIDDEN': {
+      deps.metrics.authorisationFailures.inc({ code: String(error.status) });
+      const outcome = error.code === 'FORBIDDEN' ? 'forbidden' : 'unauthorized';
+      return fail(deps, run, outcome, message, answeredAt, (tx) =>
+        setAthleteState(tx, run.athleteId, 'reconnect', message),
+      );
+    }
+    default:
+      return deps.database
+        .transaction((tx) =>
+          retryRun(deps.boss, tx, run, message, backoffMs(run.attempts, deps.backoff, deps.random())),
+        )
+        .then((result) => (result === 'failed' ? 'exhausted' : result));
+  }
+}
+
+async function complete(
+  deps: FetchDependencies,
+  run: Run,
+  outcome: Outcome,
+  answeredAt: number | undefined,
+  effects?: (tx: Queryable) => Promise<unknown>,
+): Promise<RunResult> {
+  await deps.database.transaction(async (tx) => {
+    await completeRun(deps.boss, tx, run, outcome, cooldownOf(deps, answeredAt));
+    await effects?.(tx);
+  });
+  return outcome;
+}
+
+async function fail(
+  deps: FetchDependencies,
+  run: Run,
+  outcome: Outcome,
+  error: string,
+  answeredAt: number | undefined,
+  effects?: (tx: Queryable) => Promise<unknown>,
+): Promise<RunResult> {
+  await deps.database.transaction(async (tx) => {
+    await failRun(deps.boss, tx, run, outcome, error, cooldownOf(deps, answeredAt));
+    await effects?.(tx);
+  });
+  return outcome;
+}
+
+async function putBack(deps: FetchDependencies, run: Run, why: string, until: Date): Promise<RunResult> {
+  await deps.database.transaction((tx) => putBackRun(deps.boss, tx, run, why, until));
+  return 'put_back';
+}
+
+function cooldownOf(deps: FetchDependencies, answeredAt: number | undefined) {
+  return {
+    cooldownMs: deps.cooldownMs,
+    answeredAgoMs: answeredAt === undefined ? undefined : performance.now() - answeredAt,
+  };
+}
+
+function toActivity(run: Run, detail: ActivityDetail) {
+  return {
+    activityId: run.activityId,
+    athleteId: run.athleteId,
+    name: detail.name,
+    sportType: detail.sport_type ?? detail.type ?? 'Unknown',
+    startDate: detail.start_date,
+    timezone: detail.timezone,
+    distanceM: detail.distance,
+    movingTimeS: Math.round(detail.moving_time),
+    elapsedTimeS: Math.round(detail.elapsed_time),
+    elevationGainM: detail.total_elevation_gain,
+    private: detail.private,
+    polyline: detail.map?.polyline || detail.map?.summary_polyline || undefined,
+  };
+}

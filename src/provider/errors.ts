@@ -1,0 +1,93 @@
+/** What went wrong in a call to the provider, by what to do about it. */
+export type ProviderErrorCode =
+  | 'NETWORK' // no answer: retry
+  | 'TIMEOUT' // no answer in time: retry
+  | 'UNREADABLE' // an answer that is not what the API promises: retry
+  | 'SERVER' // 5xx: retry
+  | 'THROTTLED' // 429: everyone waits
+  | 'UNAUTHORIZED' // 401: refresh the token once
+  | 'FORBIDDEN' // 403: permanent
+  | 'NOT_FOUND' // 404: permanent
+  | 'REFUSED'; // any other 4xx: permanent for this request
+
+/** A call to the provider that did not succeed. The message holds no token and no query string. */
+export class ProviderError extends Error {
+  override name = 'ProviderError';
+  readonly code: ProviderErrorCode;
+  readonly status: number | undefined;
+  /** The provider's own words, shortened; its form is never relied upon. */
+  readonly providerMessage: string | undefined;
+  /** For THROTTLED: when the provider allows the next call, if it said so. */
+  readonly retryAt: Date | undefined;
+
+  constructor(
+    code: ProviderErrorCode,
+    message: string,
+    details: {
+      status?: number | undefined;
+      providerMessage?: string | undefined;
+      retryAt?: Date | undefined;
+      cause?: unknown;
+    } = {},
+  ) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.status = details.status;
+    this.providerMessage = details.providerMessage;
+    this.retryAt = details.retryAt;
+  }
+}
+
+const BY_STATUS: Record<number, ProviderErrorCode> = {
+  401: 'UNAUTHORIZED',
+  403: 'FORBIDDEN',
+  404: 'NOT_FOUND',
+  429: 'THROTTLED',
+};
+
+/** The error of an answer that is not 2xx. */
+export function errorOfAnswer(
+  what: string,
+  answer: { status: number; body: string; retryAfter: string | undefined; now: number },
+): ProviderError {
+  const { status } = answer;
+  const code = BY_STATUS[status] ?? (status >= 500 ? 'SERVER' : 'REFUSED');
+  const providerMessage = messageOf(answer.body);
+  return new ProviderError(
+    code,
+    `${what}: the provider answered HTTP ${status}${providerMessage ? ` (${providerMessage})` : ''}`,
+    {
+      status,
+      providerMessage,
+      retryAt: code === 'THROTTLED' ? retryAtOf(answer.retryAfter, answer.now) : undefined,
+    },
+  );
+}
+
+/** Reads Retry-After: seconds, or an HTTP date. @returns undefined when missing or not readable */
+export function retryAtOf(header: string | undefined, now: number): Date | undefined {
+  if (header === undefined) return undefined;
+  if (/^\d{1,9}$/.test(header.trim())) return new Date(now + Number(header) * 1000);
+  const at = Date.parse(header);
+  return Number.isNaN(at) ? undefined : new Date(at);
+}
+
+// Error bodies come in several forms, and sometimes empty.
+function messageOf(body: string): string | undefined {
+  try {
+    const parsed = JSON.parse(body) as { message?: unknown; errors?: unknown };
+    const first = Array.isArray(parsed.errors) ? (parsed.errors[0] as Record<string, unknown> | undefined) : undefined;
+    const detail = first
+      ? [first.resource, first.field, first.code].filter((part) => typeof part === 'string' && part !== '').join(' ')
+      : undefined;
+    return (
+      [parsed.message, detail]
+        .filter((part) => typeof part === 'string' && part !== '')
+        .join(': ')
+        .slice(0, 200) || undefined
+    );
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,133 @@
+import type { Int64 } from '../domain/int64.ts';
+import type { Queryable } from '../infra/database.ts';
+
+/** A stored activity. Distances in metres, times in seconds. */
+export interface Activity {
+  activityId: Int64;
+  athleteId: Int64;
+  name: string;
+  sportType: string;
+  startDate: string;
+  timezone: string | undefined;
+  distanceM: number;
+  movingTimeS: number;
+  elapsedTimeS: number;
+  elevationGainM: number;
+  private: boolean;
+  polyline: string | undefined;
+}
+
+/**
+ * Stores or replaces an activity, with the provider's whole answer.
+ * @param detail the answer as it came (JSON text)
+ * @param runStartedAt a tombstone set after this time wins: the answer may be older than the deletion
+ * @returns false when a tombstone won and nothing was stored
+ */
+export async function saveActivity(
+  tx: Queryable,
+  activity: Activity,
+  detail: string,
+  runStartedAt: string,
+): Promise<boolean> {
+  const rows = await tx.query(SAVE, [
+    activity.activityId,
+    activity.athleteId,
+    activity.name,
+    activity.sportType,
+    activity.startDate,
+    activity.timezone ?? null,
+    activity.distanceM,
+    activity.movingTimeS,
+    activity.elapsedTimeS,
+    activity.elevationGainM,
+    activity.private,
+    activity.polyline ?? null,
+    detail,
+    runStartedAt,
+  ]);
+  return rows.length === 1;
+}
+
+const SAVE = `
+  WITH lifted AS (
+    DELETE FROM activity_tombstone WHERE activity_id = $1 AND deleted_at <= $14::timestamptz
+  )
+  INSERT INTO activity AS a (activity_id, athlete_id, name, sport_type, start_date, timezone, distance_m,
+    moving_time_s, elapsed_time_s, elevation_gain_m, private, polyline, detail, fetched_at)
+  SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::text::jsonb, sync_now()
+  WHERE NOT EXISTS (SELECT FROM activity_tombstone WHERE activity_id = $1 AND deleted_at > $14::timestamptz)
+  ON CONFLICT (activity_id) DO UPDATE SET
+    athlete_id = excluded.athlete_id, name = excluded.name, sport_type = excluded.sport_type, start_date = excluded.start_date,
+    timezone = excluded.timezone, distance_m = excluded.distance_m, moving_time_s = excluded.moving_time_s,
+    elapsed_time_s = excluded.elapsed_time_s, elevation_gain_m = excluded.elevation_gain_m, private = excluded.private,
+    polyline = excluded.polyline, detail = excluded.detail, fetched_at = excluded.fetched_at
+  RETURNING activity_id`;
+
+/** Removes an activity with its thumbnail and leaves a tombstone. @returns whether it was stored */
+export async function deleteActivity(tx: Queryable, activityId: Int64, athleteId: Int64): Promise<boolean> {
+  await tx.query(
+    `INSERT INTO activity_tombstone (activity_id, athlete_id, deleted_at) VALUES ($1, $2, sync_clock())
+     ON CONFLICT (activity_id) DO UPDATE SET deleted_at = excluded.deleted_at`,
+    [activityId, athleteId],
+  );
+  const rows = await tx.query('DELETE FROM activity WHERE activity_id = $1 RETURNING activity_id', [activityId]);
+  return rows.length === 1;
+}
+
+/** The columns of one activity as JSON bodies show them. */
+export interface ActivityRow {
+  activity_id: string;
+  athlete_id: string;
+  name: string;
+  sport_type: string;
+  start_date: Date;
+  timezone: string | null;
+  distance_m: number;
+  moving_time_s: number;
+  elapsed_time_s: number;
+  elevation_gain_m: number;
+  private: boolean;
+  polyline: string | null;
+  fetched_at: Date;
+  thumbnail_etag: string | null;
+}
+
+const COLUMNS = `a.activity_id, a.athlete_id, a.name, a.sport_type, a.start_date, a.timezone, a.distance_m, a.moving_time_s,
+  a.elapsed_time_s, a.elevation_gain_m, a.private, a.polyline, a.fetched_at, t.etag AS thumbnail_etag`;
+
+export async function findActivity(
+  database: Queryable,
+  activityId: Int64,
+): Promise<(ActivityRow & { detail: string }) | undefined> {
+  const rows = await database.query<ActivityRow & { detail: string }>(
+    `SELECT ${COLUMNS}, a.detail::text AS detail FROM activity a LEFT JOIN thumbnail t USING (activity_id) WHERE a.activity_id = $1`,
+    [activityId],
+  );
+  return rows[0];
+}
+
+/**
+ * Activities, newest first.
+ * @param before the start and id of the last row of the page before
+ */
+export async function listActivities(
+  database: Queryable,
+  options: {
+    athleteId?: Int64 | undefined;
+    before?: { startDate: string; activityId: Int64 } | undefined;
+    limit: number;
+  },
+): Promise<ActivityRow[]> {
+  return database.query<ActivityRow>(
+    `SELECT ${COLUMNS} FROM activity a LEFT JOIN thumbnail t USING (activity_id)
+     WHERE ${options.athleteId === undefined ? '$1::bigint IS NULL' : 'a.athlete_id = $1'}
+       AND ${options.before === undefined ? '$2::timestamptz IS NULL AND $3::bigint IS NULL' : '(a.start_date, a.activity_id) < ($2, $3)'}
+     ORDER BY a.start_date DESC, a.activity_id DESC LIMIT $4`,
+    [options.athleteId ?? null, options.before?.startDate ?? null, options.before?.activityId ?? null, options.limit],
+  );
+}
+
+/** Removes an activity that the provider no longer knows, with its thumbnail; leaves no tombstone. */
+export async function removeActivity(tx: Queryable, activityId: Int64): Promise<void> {
+  await tx.query('DELETE FROM activity WHERE activity_id = $1', [activityId]);
+}

@@ -1,0 +1,87 @@
+import type { Int64 } from '../domain/int64.ts';
+import type { Queryable } from '../infra/database.ts';
+
+export type AthleteState = 'healthy' | 'reconnect' | 'scope';
+
+/** Tokens as they are stored: encrypted. */
+export interface SealedTokens {
+  accessToken: string;
+  refreshToken: string;
+  expiresAt: Date;
+}
+
+/** Connects an athlete, or connects one again: nothing that is stored of them is touched. */
+export async function saveAthlete(
+  tx: Queryable,
+  athlete: {
+    athleteId: Int64;
+    name: string;
+    scope: string;
+    state: AthleteState;
+    stateDetail: string | undefined;
+  } & SealedTokens,
+): Promise<void> {
+  await tx.query(
+    `INSERT INTO athlete (athlete_id, name, access_token, refresh_token, token_expires_at, scope, state, state_detail)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+     ON CONFLICT (athlete_id) DO UPDATE SET name = coalesce(nullif(excluded.name, ''), athlete.name), access_token = excluded.access_token,
+       refresh_token = excluded.refresh_token, token_expires_at = excluded.token_expires_at, scope = excluded.scope,
+       state = excluded.state, state_detail = excluded.state_detail, updated_at = sync_now()`,
+    [
+      athlete.athleteId,
+      athlete.name,
+      athlete.accessToken,
+      athlete.refreshToken,
+      athlete.expiresAt,
+      athlete.scope,
+      athlete.state,
+      athlete.stateDetail ?? null,
+    ],
+  );
+}
+
+/** Reads an athlete's tokens; undefined when not connected. */
+export async function findTokens(
+  database: Queryable,
+  athleteId: Int64,
+): Promise<(SealedTokens & { state: AthleteState }) | undefined> {
+  const [row] = await database.query<{
+    access_token: string;
+    refresh_token: string;
+    token_expires_at: Date;
+    state: AthleteState;
+  }>('SELECT access_token, refresh_token, token_expires_at, state FROM athlete WHERE athlete_id = $1', [athleteId]);
+  return (
+    row && {
+      accessToken: row.access_token,
+      refreshToken: row.refresh_token,
+      expiresAt: row.token_expires_at,
+      state: row.state,
+    }
+  );
+}
+
+/** Held until the transaction ends: one refresh at a time for each athlete, across replicas. */
+export async function lockTokens(tx: Queryable, athleteId: Int64): Promise<void> {
+  await tx.query(`SELECT pg_advisory_xact_lock(hashtextextended('activity-sync tokens of ' || $1, 0))`, [athleteId]);
+}
+
+export async function saveTokens(tx: Queryable, athleteId: Int64, tokens: SealedTokens): Promise<void> {
+  await tx.query(
+    `UPDATE athlete SET access_token = $2, refresh_token = $3, token_expires_at = $4, updated_at = sync_now() WHERE athlete_id = $1`,
+    [athleteId, tokens.accessToken, tokens.refreshToken, tokens.expiresAt],
+  );
+}
+
+/** Shows an athlete as needing attention, with the reason in words. */
+export async function setAthleteState(
+  tx: Queryable,
+  athleteId: Int64,
+  state: AthleteState,
+  detail: string,
+): Promise<void> {
+  await tx.query(
+    `UPDATE athlete SET state = $2, state_detail = $3, updated_at = sync_now() WHERE athlete_id = $1 AND state <> $2`,
+    [athleteId, state, detail],
+  );
+}

@@ -1,0 +1,134 @@
+import type { Clock } from '../domain/clock.ts';
+import { type FetchDependencies, fetchActivity, type RunResult } from '../flows/fetch-activity.ts';
+import type { Config } from '../infra/config.ts';
+import type { NotifyHub } from '../infra/notify-hub.ts';
+import { claimRun, isRun, type Run } from '../queue/claim.ts';
+import { rescueStaleRuns, wakeForgottenLanes } from '../queue/rescue.ts';
+import { SupersededError } from '../queue/settle.ts';
+import { Repeater } from './repeater.ts';
+import { WorkerLoop } from './worker-loop.ts';
+
+const COMPONENT = 'fetch';
+const LANE_CHECK_MS = 60_000;
+
+/**
+ * The activity fetch worker: claims fetch jobs and runs them, takes stale ones back, and looks for
+ * lanes that went past the schedule.
+ */
+export class FetchWorker {
+  readonly #deps: FetchDependencies & { clock: Clock; config: Config; hub: NotifyHub };
+  readonly #loop: WorkerLoop<Run>;
+  readonly #rescue: Repeater;
+  readonly #laneCheck: Repeater;
+  #unsubscribe: (() => void)[] = [];
+
+  constructor(deps: FetchDependencies & { clock: Clock; config: Config; hub: NotifyHub }) {
+    this.#deps = deps;
+    const { clock, logger, metrics, config } = deps;
+    const holdMs = config.PROVIDER_ATHLETE_COOLDOWN + config.FETCH_TIMEOUT_MS;
+    this.#loop = new WorkerLoop<Run>({
+      name: COMPONENT,
+      slots: config.FETCH_CONCURRENCY,
+      pollIntervalMs: config.FETCH_POLL_INTERVAL_MS,
+      claim: async () => {
+        const claimed = await claimRun(deps.database, deps.boss, holdMs);
+        return isRun(claimed) ? { job: claimed } : { waitMs: claimed.waitMs };
+      },
+      run: (run, signal) => this.#run(run, signal),
+      clock,
+      logger,
+      metrics,
+    });
+    const rescueEveryMs = Math.max(250, Math.min(30_000, config.FETCH_STALE_AFTER_MS / 4));
+    this.#rescue = new Repeater({
+      name: 'stale recovery',
+      everyMs: rescueEveryMs,
+      run: () => this.#rescueStale(),
+      clock,
+      logger,
+    });
+    this.#laneCheck = new Repeater({
+      name: 'lane check',
+      everyMs: LANE_CHECK_MS,
+      run: () => this.#checkLanes(),
+      clock,
+      logger,
+    });
+  }
+
+  start(): void {
+    const { config, hub, logger } = this.#deps;
+    logger.info(`activity fetch worker started, checking for jobs every ${config.FETCH_POLL_INTERVAL_MS} ms`, {
+      component: COMPONENT,
+      concurrency: config.FETCH_CONCURRENCY,
+    });
+    this.#unsubscribe = [hub.on('fetch', () => this.#loop.wake()), hub.on('budget', () => this.#loop.wake())];
+    this.#rescue.start();
+    this.#laneCheck.start();
+    this.#loop.start();
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
+    await Promise.all([this.#rescue.stop(), this.#laneCheck.stop(), this.#loop.stop(graceMs)]);
+  }
+
+  async #run(run: Run, signal: AbortSignal): Promise<void> {
+    const { logger, metrics } = this.#deps;
+    const startedAt = performance.now();
+    metrics.jobWait.observe({ reason: run.reason }, run.waitedMs / 1000);
+    const fields = {
+      component: COMPONENT,
+      jobId: run.jobId,
+      activityId: run.activityId,
+      athleteId: run.athleteId,
+      reason: run.reason,
+    };
+    let result: RunResult | 'superseded' | 'error' = 'error';
+    try {
+      result = await fetchActivity(this.#deps, run, signal);
+      const level = result === 'retry' || result === 'put_back' ? 'warn' : 'info';
+      logger.log(level, `job ${result}`, {
+        ...fields,
+        attempts: run.attempts,
+        ms: Math.round(performance.now() - startedAt),
+      });
+    } catch (error) {
+      if (error instanceof SupersededError) {
+        result = 'superseded';
+        logger.warn('late result dropped: the job was taken back or deleted meanwhile', fields);
+      } else {
+        // The job stays claimed, and is taken back as stale: nothing is lost.
+        metrics.errors.inc({ component: COMPONENT });
+        logger.error('a run ended without settling its job; it will be taken back', { ...fields, error });
+      }
+    }
+    metrics.jobRun.observe({ reason: run.reason }, (performance.now() - startedAt) / 1000);
+    metrics.jobsFinished.inc({ reason: run.reason, result });
+    if (result === 'stored' && run.reason === 'webhook') {
+      metrics.storedAfter.observe(Math.max(0, (this.#deps.clock.now() - run.requestedAt.getTime()) / 1000));
+    }
+  }
+
+  async #rescueStale(): Promise<void> {
+    const { database, boss, config, backoff, random, logger, metrics } = this.#deps;
+    const rescued = await rescueStaleRuns(database, boss, {
+      staleAfterMs: config.FETCH_STALE_AFTER_MS,
+      ...backoff,
+      random,
+    });
+    if (rescued === 0) return;
+    metrics.staleReclaims.inc(rescued);
+    logger.warn('stale jobs taken back', { component: COMPONENT, jobs: rescued });
+    this.#loop.wake();
+  }
+
+  async #checkLanes(): Promise<void> {
+    const woken = await wakeForgottenLanes(this.#deps.database);
+    if (woken > 0)
+      this.#deps.logger.warn('jobs waited in lanes that the schedule had lost; woken', {
+        component: COMPONENT,
+        lanes: woken,
+      });
+  }
+}

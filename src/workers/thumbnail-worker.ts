@@ -1,0 +1,90 @@
+import type { Clock } from '../domain/clock.ts';
+import { makeThumbnail, type ThumbnailDependencies } from '../flows/make-thumbnail.ts';
+import type { Config } from '../infra/config.ts';
+import type { Logger } from '../infra/logger.ts';
+import type { Metrics } from '../infra/metrics.ts';
+import type { NotifyHub } from '../infra/notify-hub.ts';
+import { SupersededError } from '../queue/settle.ts';
+import { claimThumbnail, failThumbnail, nextThumbnailDue, type ThumbnailRun } from '../queue/thumbnail-queue.ts';
+import { WorkerLoop } from './worker-loop.ts';
+
+const COMPONENT = 'thumbnail';
+const POLL_INTERVAL_MS = 2000;
+
+/** The thumbnail worker: draws one picture at a time. */
+export class ThumbnailWorker {
+  readonly #deps: ThumbnailDependencies & {
+    clock: Clock;
+    config: Config;
+    hub: NotifyHub;
+    logger: Logger;
+    metrics: Metrics;
+  };
+  readonly #loop: WorkerLoop<ThumbnailRun>;
+  #unsubscribe: (() => void) | undefined;
+
+  constructor(
+    deps: ThumbnailDependencies & { clock: Clock; config: Config; hub: NotifyHub; logger: Logger; metrics: Metrics },
+  ) {
+    this.#deps = deps;
+    this.#loop = new WorkerLoop<ThumbnailRun>({
+      name: COMPONENT,
+      slots: 1,
+      pollIntervalMs: POLL_INTERVAL_MS,
+      claim: async () => {
+        const job = await claimThumbnail(deps.boss);
+        if (job) return { job };
+        const due = await nextThumbnailDue(deps.database);
+        return { waitMs: due === undefined ? undefined : Math.max(25, due - deps.clock.now()) };
+      },
+      run: (run, signal) => this.#run(run, signal),
+      clock: deps.clock,
+      logger: deps.logger,
+      metrics: deps.metrics,
+    });
+  }
+
+  start(): void {
+    const { config, hub, logger } = this.#deps;
+    logger.info('thumbnail worker started', {
+      component: COMPONENT,
+      size: config.THUMBNAIL_SIZE,
+      debug: config.THUMBNAIL_DEBUG,
+      mapSource: config.THUMBNAIL_MAP_SOURCE,
+    });
+    this.#unsubscribe = hub.on('thumbnail', () => this.#loop.wake());
+    this.#loop.start();
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    this.#unsubscribe?.();
+    await this.#loop.stop(graceMs);
+  }
+
+  async #run(run: ThumbnailRun, signal: AbortSignal): Promise<void> {
+    const { boss, database, logger, metrics } = this.#deps;
+    const startedAt = performance.now();
+    const fields = { component: COMPONENT, activityId: run.activityId };
+    try {
+      const result = await makeThumbnail(this.#deps, run, signal);
+      const ms = Math.round(performance.now() - startedAt);
+      metrics.thumbnails.inc({ result });
+      metrics.thumbnailDuration.observe(ms / 1000);
+      logger.info(`thumbnail ${result}`, { ...fields, ms });
+    } catch (error) {
+      if (error instanceof SupersededError) {
+        metrics.thumbnails.inc({ result: 'superseded' });
+        return;
+      }
+      const { message } = error as Error;
+      metrics.thumbnails.inc({ result: 'failed' });
+      logger.warn('thumbnail failed; it is tried again', { ...fields, error: message });
+      await failThumbnail(boss, database, run, message).catch((problem: Error) =>
+        logger.warn('the failed thumbnail could not be put back; pg-boss takes it back', {
+          ...fields,
+          error: problem.message,
+        }),
+      );
+    }
+  }
+}

@@ -1,0 +1,128 @@
+import type { Clock } from '../domain/clock.ts';
+import type { Logger } from '../infra/logger.ts';
+import type { Metrics } from '../infra/metrics.ts';
+
+/** A job to run, or how long to wait before asking again (undefined: until woken or the next poll). */
+export type Claimed<Job> = { job: Job } | { waitMs: number | undefined };
+
+export interface WorkerLoopOptions<Job> {
+  name: string;
+  slots: number;
+  /** The longest wait between two looks; notifications only shorten it. */
+  pollIntervalMs: number;
+  claim: () => Promise<Claimed<Job>>;
+  run: (job: Job, signal: AbortSignal) => Promise<void>;
+  clock: Clock;
+  logger: Logger;
+  metrics: Metrics;
+}
+
+const ERROR_WAIT_MS = 1000;
+
+/**
+ * Runs up to `slots` jobs at a time. As soon as a slot is free it asks for the next job; when there is
+ * none it sleeps until it is woken, until the time that the claim named, or until the next poll.
+ * States: stopped → running (start) → draining (stop: no new claims) → stopped.
+ */
+export class WorkerLoop<Job> {
+  readonly #options: WorkerLoopOptions<Job>;
+  readonly #running = new Set<Promise<void>>();
+  #abort = new AbortController();
+  #looping: Promise<void> | undefined;
+  #stopping = false;
+  // Counts wake-ups, so that one that comes while a claim is under way is not lost.
+  #wakeUps = 0;
+  #rouse: (() => void) | undefined;
+
+  constructor(options: WorkerLoopOptions<Job>) {
+    this.#options = options;
+  }
+
+  get busy(): number {
+    return this.#running.size;
+  }
+
+  start(): void {
+    if (this.#looping) return;
+    this.#stopping = false;
+    this.#abort = new AbortController();
+    this.#options.metrics.workerSlots.set({ worker: this.#options.name }, this.#options.slots);
+    this.#looping = this.#loop();
+  }
+
+  /** Something may be there to claim. */
+  wake(): void {
+    this.#wakeUps += 1;
+    this.#rouse?.();
+  }
+
+  /**
+   * Claims nothing more and waits for the running jobs; those that still run after `graceMs` are
+   * aborted, and put themselves back. Safe before start, and twice.
+   */
+  async stop(graceMs: number): Promise<void> {
+    this.#stopping = true;
+    this.wake();
+    const { clock } = this.#options;
+    const deadline = clock.setTimeout(() => this.#abort.abort(), graceMs);
+    await this.#looping;
+    await Promise.all(this.#running);
+    clock.clearTimeout(deadline);
+    this.#looping = undefined;
+  }
+
+  async #loop(): Promise<void> {
+    while (!this.#stopping) {
+      if (this.#running.size >= this.#options.slots) {
+        await Promise.race(this.#running);
+        continue;
+      }
+      const wakeUps = this.#wakeUps;
+      const claimed = await this.#claim();
+      if ('job' in claimed) this.#run(claimed.job);
+      else if (wakeUps === this.#wakeUps) await this.#sleep(claimed.waitMs);
+    }
+  }
+
+  async #claim(): Promise<Claimed<Job>> {
+    try {
+      return await this.#options.claim();
+    } catch (error) {
+      const { logger, metrics, name } = this.#options;
+      metrics.errors.inc({ component: name });
+      logger.warn('cannot look for jobs; trying again', {
+        component: name,
+        error: (error as Error).message,
+        retryInMs: ERROR_WAIT_MS,
+      });
+      return { waitMs: ERROR_WAIT_MS };
+    }
+  }
+
+  #run(job: Job): void {
+    const { name, metrics } = this.#options;
+    const running = this.#options.run(job, this.#abort.signal).finally(() => {
+      this.#running.delete(running);
+      metrics.workersBusy.set({ worker: name }, this.#running.size);
+      this.wake();
+    });
+    this.#running.add(running);
+    metrics.workersBusy.set({ worker: name }, this.#running.size);
+  }
+
+  #sleep(waitMs: number | undefined): Promise<void> {
+    const { clock, pollIntervalMs } = this.#options;
+    return new Promise((resolve) => {
+      const timer = clock.setTimeout(
+        () => this.#rouse?.(),
+        Math.max(1, Math.min(pollIntervalMs, waitMs ?? pollIntervalMs)),
+      );
+      this.#rouse = () => {
+        clock.clearTimeout(timer);
+        this.#rouse = undefined;
+        resolve();
+      };
+      if (this.#stopping) this.#rouse();
+    });
+  }
+}
