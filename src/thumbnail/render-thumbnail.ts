@@ -118,7 +118,7 @@ function lineUnitPx(sizePx: number): number {
   return Math.round(Math.sqrt(sizePx / 256) * 100) / 100;
 }
 
-/** One SVG with its background inside: half the cost of compositing. No palette: it doubles the time. */
+/** One SVG with its background inside, for compositing costs half as much again; no palette, which doubles the time. */
 function rasterise(sizePx: number, layers: string[]): Promise<Buffer> {
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${sizePx}" height="${sizePx}">${layers.join('')}</svg>`;
   return sharp(Buffer.from(svg)).removeAlpha().png({ compressionLevel: 3 }).toBuffer();

@@ -2,6 +2,7 @@ import { sharp } from './image-library.ts';
 
 /** Tiles are 256 px squared, or 512 px from servers for dense screens; more is not a tile. */
 const MAX_TILE_PIXELS = 1024 * 1024;
+const MAX_KEPT_PX = 512;
 
 /**
  * Decodes a tile wholly and writes it anew as a plain PNG, so that what is kept in memory is known to be
@@ -13,6 +14,7 @@ export async function normaliseTile(body: Buffer): Promise<Buffer | undefined> {
   if (!isRasterImage(body)) return undefined;
   try {
     return await sharp(body, { limitInputPixels: MAX_TILE_PIXELS, failOn: 'error' })
+      .resize(MAX_KEPT_PX, MAX_KEPT_PX, { fit: 'fill', withoutEnlargement: true })
       .toColourspace('srgb')
       .png({ compressionLevel: 4 })
       .toBuffer();

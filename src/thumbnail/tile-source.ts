@@ -31,7 +31,7 @@ export interface TileSourceOptions {
   urlTemplate: string;
   /** Identifies this service to the tile server, e.g. "activity-sync/0.1 (+https://sync.example.org)". */
   userAgent: string;
-  /** How many tiles are kept in memory; a tile is about 20 KiB. */
+  /** How many tiles are kept in memory: some 20 KiB each for a drawn map, at most about 800 KiB for aerial photographs. */
   cacheMaxTiles: number;
   /** The whole time allowed for one tile, in milliseconds. */
   timeoutMs: number;
