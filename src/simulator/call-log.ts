@@ -1,0 +1,85 @@
+import { EventEmitter } from 'node:events';
+
+/** One call to the simulator. `status` is 0 while it is open, and stays 0 when it never got an answer. */
+export interface CallRecord {
+  /** Arrival in epoch milliseconds of the provider's clock. */
+  readonly at: number;
+  readonly method: string;
+  readonly path: string;
+  /** Raw query; left out where it would carry credentials. */
+  readonly query: string;
+  readonly athleteId: string | undefined;
+  readonly activityId: string | undefined;
+  readonly userAgent: string | undefined;
+  status: number;
+  /** Whether the call counts against the rate windows. */
+  readonly counted: boolean;
+  /** Start of the short window it fell into, in epoch milliseconds. */
+  readonly window: number;
+  /** Whether the exchange is over. */
+  answered: boolean;
+}
+
+type Signal = 'arrival' | 'call';
+
+/** Every call in order of arrival; emits `arrival` when one comes in and `call` when it is over. */
+export class CallLog {
+  readonly #limit: () => number;
+  readonly #signals = new EventEmitter().setMaxListeners(0);
+  readonly calls: CallRecord[] = [];
+
+  constructor(limit: () => number) {
+    this.#limit = limit;
+  }
+
+  open(record: CallRecord): void {
+    this.calls.push(record);
+    const limit = this.#limit();
+    if (this.calls.length > limit) this.calls.splice(0, Math.ceil(limit / 10));
+    this.#signals.emit('arrival', record);
+  }
+
+  finish(record: CallRecord, status: number): void {
+    if (record.answered) return;
+    record.status = status;
+    record.answered = true;
+    this.#signals.emit('call', record);
+  }
+
+  on(signal: Signal, listener: (record: CallRecord) => void): void {
+    this.#signals.on(signal, listener);
+  }
+
+  off(signal: Signal, listener: (record: CallRecord) => void): void {
+    this.#signals.off(signal, listener);
+  }
+
+  /** The first finished call that fits, past or future. Rejects after the timeout with what did come. */
+  waitForCall(fits: (record: CallRecord) => boolean, timeoutMs: number): Promise<CallRecord> {
+    return this.#wait('call', (record) => record.answered && fits(record), timeoutMs);
+  }
+
+  /** The first call that fits, past or future, as soon as it has arrived. */
+  waitForArrival(fits: (record: CallRecord) => boolean, timeoutMs: number): Promise<CallRecord> {
+    return this.#wait('arrival', fits, timeoutMs);
+  }
+
+  #wait(signal: Signal, fits: (record: CallRecord) => boolean, timeoutMs: number): Promise<CallRecord> {
+    const past = this.calls.find(fits);
+    if (past !== undefined) return Promise.resolve(past);
+    return new Promise((resolve, reject) => {
+      const listener = (record: CallRecord) => {
+        if (!fits(record)) return;
+        clearTimeout(timer);
+        this.off(signal, listener);
+        resolve(record);
+      };
+      const timer = setTimeout(() => {
+        this.off(signal, listener);
+        const last = this.calls.slice(-5).map((record) => `${record.method} ${record.path} ${record.status}`);
+        reject(new Error(`No such call within ${timeoutMs} ms; the last of ${this.calls.length}: ${last.join('; ')}`));
+      }, timeoutMs);
+      this.on(signal, listener);
+    });
+  }
+}

@@ -1,0 +1,216 @@
+import { type EntityId, toEntityId } from './entity-id.ts';
+import { type Answer, answerError, answerJson, type Call, htmlType, jsonType, rateLimitExceeded } from './exchange.ts';
+import type { Pauses } from './pauses.ts';
+import { type Random, seedRandom } from './random.ts';
+
+export type FaultKind =
+  /** Answers as usual, after `latencyMs`. */
+  | 'latency'
+  /** Works out the answer, then holds it back until the handle's `release()`. */
+  | 'hold'
+  /** Answers with `status` and `body`. */
+  | 'status'
+  /** 429 with a Retry-After of `retryAfter`. */
+  | 'retryAfter429'
+  /** 429 whose `errors` is a string. */
+  | 'stringErrors429'
+  /** Closes the connection without an answer. */
+  | 'cut'
+  /** Does what was asked, and closes the connection half-way through the answer. */
+  | 'cutBody'
+  /** 200 with a body that is no JSON. */
+  | 'garbage'
+  /** 200 with the first half of the JSON, complete as far as HTTP can tell. */
+  | 'truncated'
+  /** 200 with an HTML page. */
+  | 'wrongType'
+  /** Never answers. */
+  | 'hang';
+
+/** Which calls a fault meets; what is left out matches all. */
+export interface FaultMatch {
+  path?: RegExp;
+  method?: string;
+  athleteId?: EntityId;
+  activityId?: EntityId;
+}
+
+export interface Fault {
+  match?: FaultMatch;
+  kind: FaultKind;
+  /** For `status`: 401, 403, 404, 500 and so on. */
+  status?: number;
+  /** Body instead of the usual one of that status; '' for none. */
+  body?: string;
+  /** Retry-After: seconds, a moment as an HTTP date, or 'date' for the turn of the window. */
+  retryAfter?: number | Date | 'date';
+  /** Wait before the fault, for any kind. */
+  latencyMs?: number;
+  /** How many calls it meets before it is over; without it, all. */
+  times?: number;
+  /** Share of the matching calls it meets, 0 to 1. */
+  probability?: number;
+  /** Do what was asked before failing (a token is rotated, but its answer is lost). */
+  afterEffect?: boolean;
+  /** Whether the answer carries rate headers; without it, as the settings say. */
+  rateHeaders?: boolean;
+}
+
+export interface FaultHandle {
+  /** Calls met so far. */
+  readonly hits: number;
+  remove(): void;
+  /** Lets go of the answers a `hold` keeps back, and of those to come. */
+  release(): void;
+}
+
+/** A fault in force. */
+export class ActiveFault implements FaultHandle {
+  readonly fault: Fault;
+  readonly released: Promise<void>;
+  readonly #remove: (fault: ActiveFault) => void;
+  readonly #match: FaultMatch;
+  #release: () => void;
+  hits = 0;
+
+  constructor(fault: Fault, remove: (fault: ActiveFault) => void) {
+    this.fault = fault;
+    this.#remove = remove;
+    const { athleteId, activityId, ...rest } = fault.match ?? {};
+    this.#match = {
+      ...rest,
+      ...(athleteId === undefined ? {} : { athleteId: toEntityId(athleteId) }),
+      ...(activityId === undefined ? {} : { activityId: toEntityId(activityId) }),
+    };
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.released = promise;
+    this.#release = resolve;
+  }
+
+  meets(call: Call, random: Random): boolean {
+    const { path, method, athleteId, activityId } = this.#match;
+    if (this.hits >= (this.fault.times ?? Number.POSITIVE_INFINITY)) return false;
+    if (path !== undefined && call.path.search(path) < 0) return false;
+    if (method !== undefined && method.toUpperCase() !== call.method) return false;
+    if (athleteId !== undefined && athleteId !== call.athleteId) return false;
+    if (activityId !== undefined && activityId !== call.activityId) return false;
+    return this.fault.probability === undefined || random() < this.fault.probability;
+  }
+
+  remove(): void {
+    this.#remove(this);
+    this.#release();
+  }
+
+  release(): void {
+    this.#release();
+  }
+}
+
+/** The faults in force, oldest first; the first that fits a call meets it. */
+export class FaultList {
+  readonly #random: Random;
+  #active: ActiveFault[] = [];
+
+  constructor(seed: number) {
+    this.#random = seedRandom(seed);
+  }
+
+  add(fault: Fault): FaultHandle {
+    const active = new ActiveFault(fault, (gone) => {
+      this.#active = this.#active.filter((other) => other !== gone);
+    });
+    this.#active.push(active);
+    return active;
+  }
+
+  clear(): void {
+    for (const active of [...this.#active]) active.remove();
+  }
+
+  /** The fault that meets this call, counted as a hit. */
+  pick(call: Call): ActiveFault | undefined {
+    if (this.#active.length === 0) return undefined;
+    const active = this.#active.find((candidate) => candidate.meets(call, this.#random));
+    if (active !== undefined) active.hits++;
+    return active;
+  }
+}
+
+/** Answers a call the way the fault wants; `usual` does what was asked. `windowEndMs` is when the rate window turns. */
+export async function answerWithFault(
+  active: ActiveFault,
+  usual: () => Answer | Promise<Answer>,
+  pauses: Pauses,
+  windowEndMs: number,
+): Promise<Answer> {
+  const { fault } = active;
+  await pauses.wait(fault.latencyMs ?? 0);
+  switch (fault.kind) {
+    case 'latency':
+      return usual();
+    case 'hold': {
+      const answer = await usual();
+      await active.released;
+      return answer;
+    }
+    case 'cutBody':
+      return { ...(await usual()), ending: 'cutBody' };
+    case 'truncated': {
+      const answer = await usual();
+      return { ...answer, body: answer.body.slice(0, Math.ceil(answer.body.length / 2)) };
+    }
+    default:
+      if (fault.afterEffect === true) await usual();
+      return brokenAnswer(fault, windowEndMs);
+  }
+}
+
+function brokenAnswer(fault: Fault, windowEndMs: number): Answer {
+  switch (fault.kind) {
+    case 'cut':
+    case 'hang':
+      return { status: 0, body: '', ending: fault.kind };
+    case 'garbage':
+      return { status: 200, body: fault.body ?? '\u0000\ufffd not json {{{', type: jsonType };
+    case 'wrongType':
+      return { status: 200, body: fault.body ?? '<!doctype html><title>Maintenance</title>', type: htmlType };
+    case 'stringErrors429':
+      return withRetryAfter(answerJson(429, stringErrorsBody), fault.retryAfter, windowEndMs);
+    case 'retryAfter429':
+      return withRetryAfter(bodyOr(rateLimitExceeded, fault), fault.retryAfter ?? 1, windowEndMs);
+    default:
+      return withRetryAfter(bodyOr(usualError(fault.status ?? 500), fault), fault.retryAfter, windowEndMs);
+  }
+}
+
+const stringErrorsBody = '{"errors":"Rate Limit Exceeded","status":429,"message":"Too Many Requests"}';
+
+function usualError(status: number): Answer {
+  switch (status) {
+    case 401:
+      return answerError(401, 'Authorization Error', 'Application', '', 'invalid');
+    case 403:
+      return answerError(403, 'Forbidden', 'Application', 'Status', 'Inactive');
+    case 404:
+      return answerError(404, 'Record Not Found', 'Activity', 'id', 'not found');
+    case 429:
+      return rateLimitExceeded;
+    default:
+      return answerJson(
+        status,
+        JSON.stringify({ message: status >= 500 ? 'Internal Error' : 'Bad Request', errors: [] }),
+      );
+  }
+}
+
+function bodyOr(answer: Answer, fault: Fault): Answer {
+  return fault.body === undefined ? answer : { ...answer, body: fault.body };
+}
+
+function withRetryAfter(answer: Answer, retryAfter: Fault['retryAfter'], windowEndMs: number): Answer {
+  if (retryAfter === undefined) return answer;
+  const date = retryAfter === 'date' ? new Date(windowEndMs) : retryAfter;
+  const value = date instanceof Date ? date.toUTCString() : String(date);
+  return { ...answer, headers: { ...answer.headers, 'Retry-After': value } };
+}
