@@ -10,5 +10,7 @@ export default {
   },
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
+  testEnvironment: '<rootDir>/test/support/leak-checking-environment.ts',
+  maxWorkers: 2,
   testTimeout: 30000,
 };

@@ -1,0 +1,20 @@
+import { ADMIN_URL_VARIABLE, RUN_ID_VARIABLE, type ServerForTests, startServerForTests } from './server-for-tests.ts';
+
+declare global {
+  var serverForTests: ServerForTests | undefined;
+}
+
+/** Jest's global setup: starts the database server and tells the workers, which inherit the environment. */
+// biome-ignore lint/style/noDefaultExport: Jest takes the default export
+export default async function setUp(): Promise<void> {
+  const server = await startServerForTests();
+  globalThis.serverForTests = server;
+  process.env[ADMIN_URL_VARIABLE] = server.adminUrl;
+  process.env[RUN_ID_VARIABLE] = server.runId;
+  // Jest skips the global teardown when it is interrupted.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.once(signal, () => {
+      void server.stop().finally(() => process.exit(130));
+    });
+  }
+}
