@@ -1,3 +1,4 @@
+import type { LatLng } from './polyline.ts';
 import type { Activity, Athlete } from './world.ts';
 
 const keepDetailFrom = 16_384;
@@ -58,7 +59,7 @@ function commonFields(activity: Activity): string {
     `,"achievement_count":0,"kudos_count":${activity.number % 40},"comment_count":0,"athlete_count":1,"photo_count":0` +
     `,"trainer":${activity.kind === 'indoor'},"commute":false,"manual":${activity.kind === 'manual'}` +
     `,"private":${activity.private},"visibility":"${activity.private ? 'only_me' : 'everyone'}","flagged":false` +
-    `,"gear_id":null,"start_latlng":${JSON.stringify(route.start ?? [])},"end_latlng":${JSON.stringify(route.end ?? [])}` +
+    `,"gear_id":null,"start_latlng":${latLngJson(route.start)},"end_latlng":${latLngJson(route.end)}` +
     `,"average_speed":${speed.toFixed(3)},"max_speed":${(speed * 1.6).toFixed(3)},"has_heartrate":false` +
     `,"heartrate_opt_out":false,"display_hide_heartrate_option":false` +
     `,"upload_id":${activity.kind === 'manual' ? 'null' : activity.id},"pr_count":0,"total_photo_count":0,"has_kudoed":false`
@@ -77,6 +78,10 @@ function detailFields(activity: Activity): string {
     `,"private_note":"","similar_activities":{"effort_count":1,"average_speed":0,"trend":{"speeds":[],"current_activity_index":0}}` +
     `,"splits_metric":[],"laps":[],"best_efforts":[]`
   );
+}
+
+function latLngJson(point: LatLng | undefined): string {
+  return point === undefined ? '[]' : `[${point[0].toFixed(6)},${point[1].toFixed(6)}]`;
 }
 
 const segmentEffortLists = new Map<number, string>();

@@ -8,8 +8,10 @@ const park = 0xd3e6c4;
 const built = 0xe9e4dc;
 const mainRoad = 0xfbd998;
 const street = 0xffffff;
+/** From this zoom on, the same lakes, rivers and parks show at every zoom; below it, continents. */
+const regionalZoom = 8;
 
-/** Draws one tile of an invented map as a PNG. Neighbours fit together, and zoom levels show the same land. */
+/** Draws one tile of an invented map as a PNG. Neighbours fit together. */
 export async function drawMapTile(seed: number, z: number, x: number, y: number): Promise<Buffer> {
   const pixels = Buffer.alloc(size * size * 3);
   const scale = 2 ** z;
@@ -27,17 +29,20 @@ export async function drawMapTile(seed: number, z: number, x: number, y: number)
 /** The colour at a place of the world square, both coordinates from 0 to 1. */
 function colourAt(seed: number, z: number, u: number, v: number): number {
   const finest = z + 5;
-  const height = fractal(seed, u, v, Math.max(2, z - 3), finest);
-  if (height < -0.3) return water;
-  if (z >= 9 && Math.abs(fractal(seed + 1, u, v, 9, Math.min(finest, 14))) < 0.018) return water;
+  if (z < regionalZoom) {
+    if (fractal(seed, u, v, 2, finest) < -0.1) return water;
+    return fractal(seed + 3, u, v, 4, finest) > 0.15 ? park : land;
+  }
+  if (fractal(seed, u, v, 10, finest) < -0.42) return water;
+  if (Math.abs(fractal(seed + 1, u, v, 9, Math.min(finest, 12))) < 0.005) return water;
   if (z >= 10) {
     const bend = fractal(seed + 2, u, v, 11, 12) * 0.6;
     if (nearLine(u, v, z, bend, z + 1, 2.6)) return mainRoad;
     if (nearLine(u, v, z, bend, z + 3, 1.3)) return street;
   }
-  const growth = fractal(seed + 3, u, v, Math.max(3, z - 1), finest);
-  if (growth > 0.28) return park;
-  return growth < -0.22 ? built : land;
+  const growth = fractal(seed + 3, u, v, 12, finest);
+  if (growth > 0.3) return park;
+  return growth < -0.2 ? built : land;
 }
 
 /** Whether a line of the 2^level lattice, bent a little, passes within half that many pixels. */
@@ -53,7 +58,7 @@ function nearLine(u: number, v: number, z: number, bend: number, level: number, 
 function fractal(seed: number, u: number, v: number, coarse: number, fine: number): number {
   let sum = 0;
   let weight = 0.5;
-  for (let level = coarse; level <= Math.min(fine, coarse + 5); level++) {
+  for (let level = coarse; level <= Math.min(fine, coarse + 4); level++) {
     sum += weight * smoothNoise(seed + level * 31, u * 2 ** level, v * 2 ** level);
     weight /= 2;
   }
