@@ -59,6 +59,8 @@ export interface Fault {
 export interface FaultHandle {
   /** Calls met so far. */
   readonly hits: number;
+  /** Resolves once a `hold` keeps its first answer back. */
+  readonly held: Promise<void>;
   remove(): void;
   /** Lets go of the answers a `hold` keeps back, and of those to come. */
   release(): void;
@@ -67,10 +69,10 @@ export interface FaultHandle {
 /** A fault in force. */
 export class ActiveFault implements FaultHandle {
   readonly fault: Fault;
-  readonly released: Promise<void>;
-  readonly #remove: (fault: ActiveFault) => void;
   readonly #match: FaultMatch;
-  #release: () => void;
+  readonly #remove: (fault: ActiveFault) => void;
+  readonly #held = Promise.withResolvers<void>();
+  readonly #released = Promise.withResolvers<void>();
   hits = 0;
 
   constructor(fault: Fault, remove: (fault: ActiveFault) => void) {
@@ -82,9 +84,14 @@ export class ActiveFault implements FaultHandle {
       ...(athleteId === undefined ? {} : { athleteId: toEntityId(athleteId) }),
       ...(activityId === undefined ? {} : { activityId: toEntityId(activityId) }),
     };
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.released = promise;
-    this.#release = resolve;
+  }
+
+  get held(): Promise<void> {
+    return this.#held.promise;
+  }
+
+  get released(): Promise<void> {
+    return this.#released.promise;
   }
 
   meets(call: Call, random: Random): boolean {
@@ -99,11 +106,15 @@ export class ActiveFault implements FaultHandle {
 
   remove(): void {
     this.#remove(this);
-    this.#release();
+    this.release();
+  }
+
+  hold(): void {
+    this.#held.resolve();
   }
 
   release(): void {
-    this.#release();
+    this.#released.resolve();
   }
 }
 
@@ -145,12 +156,13 @@ export async function answerWithFault(
   windowEndMs: number,
 ): Promise<Answer> {
   const { fault } = active;
-  await pauses.wait(fault.latencyMs ?? 0);
+  if (fault.latencyMs !== undefined) await pauses.wait(fault.latencyMs);
   switch (fault.kind) {
     case 'latency':
       return usual();
     case 'hold': {
       const answer = await usual();
+      active.hold();
       await active.released;
       return answer;
     }

@@ -10,8 +10,8 @@ export interface Reply {
 
 /** Sends the provider's own requests (handshakes and events) over connections that are kept open. */
 export class OutboundClient {
-  readonly #http = new HttpAgent({ keepAlive: true, maxSockets: 64 });
-  readonly #https = new HttpsAgent({ keepAlive: true, maxSockets: 64 });
+  readonly #http = new HttpAgent({ keepAlive: true, maxSockets: 256 });
+  readonly #https = new HttpsAgent({ keepAlive: true, maxSockets: 256 });
 
   /** Sends one request and never rejects. A kept connection that proves dead is replaced at once. */
   async send(

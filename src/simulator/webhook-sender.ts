@@ -84,20 +84,12 @@ export class WebhookSender {
     for (let attempt = 1; ; attempt++) {
       const { status, body, error } = await this.#attempt(url, payload, attempt, options);
       const { attempts, delayMs } = this.#settings.redelivery;
-      if (status === 200 || attempt >= attempts || this.#pauses.ended) {
-        const result = { status, body, ms: performance.now() - startedAt, attempts: attempt };
-        return error === undefined ? result : { ...result, error };
-      }
-      await this.#pauses.wait(delayMs);
-      if (this.#pauses.ended) {
-        return {
-          status,
-          body,
-          ms: performance.now() - startedAt,
-          attempts: attempt,
-          error: 'the simulator was closed',
-        };
-      }
+      const last = status === 200 || attempt >= attempts;
+      if (!last) await this.#pauses.wait(delayMs);
+      if (!last && !this.#pauses.ended) continue;
+      const result = { status, body, ms: performance.now() - startedAt, attempts: attempt };
+      const reason = last ? error : 'the simulator was closed';
+      return reason === undefined ? result : { ...result, error: reason };
     }
   }
 
