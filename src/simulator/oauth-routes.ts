@@ -1,4 +1,5 @@
 import { athleteJson } from './activity-json.ts';
+import type { Announcer } from './announcer.ts';
 import { renderConsentPage } from './consent-page.ts';
 import {
   type Answer,
@@ -19,18 +20,13 @@ export class OauthRoutes {
   readonly #settings: Settings;
   readonly #world: World;
   readonly #tokens: TokenRegistry;
-  readonly #announceDeauthorization: (athleteId: string) => void;
+  readonly #announcer: Announcer;
 
-  constructor(
-    settings: Settings,
-    world: World,
-    tokens: TokenRegistry,
-    announceDeauthorization: (athleteId: string) => void,
-  ) {
+  constructor(settings: Settings, world: World, tokens: TokenRegistry, announcer: Announcer) {
     this.#settings = settings;
     this.#world = world;
     this.#tokens = tokens;
-    this.#announceDeauthorization = announceDeauthorization;
+    this.#announcer = announcer;
   }
 
   answer(call: Call): Answer {
@@ -122,7 +118,7 @@ export class OauthRoutes {
     const accessToken = parameter(call, 'access_token');
     const grant = accessToken === undefined ? call.grant : this.#tokens.grantOf(accessToken);
     if (grant === undefined) return unauthorized;
-    this.#end(grant);
+    void this.#announcer.deauthorize(grant.athleteId);
     return answerJson(200, JSON.stringify({ access_token: accessToken ?? bearerOf(call) }));
   }
 
@@ -131,13 +127,8 @@ export class OauthRoutes {
     if (!this.#isApplication(call)) return unauthorized;
     const token = parameter(call, 'token') ?? '';
     const grant = this.#tokens.grantOf(token) ?? this.#tokens.peekRefreshToken(token);
-    if (grant !== undefined) this.#end(grant);
+    if (grant !== undefined) void this.#announcer.deauthorize(grant.athleteId);
     return answerJson(200, '{}');
-  }
-
-  #end(grant: Grant): void {
-    this.#tokens.revoke(grant.athleteId);
-    this.#announceDeauthorization(grant.athleteId);
   }
 
   #isApplication(call: Call): boolean {

@@ -1,5 +1,6 @@
 import type { ApiRoutes } from './api-routes.ts';
-import { type Answer, type Call, unknownPath } from './exchange.ts';
+import type { Answer, Call } from './exchange.ts';
+import type { HomeRoutes } from './home-routes.ts';
 import type { TileBook } from './map-tile.ts';
 import type { OauthRoutes } from './oauth-routes.ts';
 import type { SubscriptionRoutes } from './subscription-routes.ts';
@@ -14,6 +15,7 @@ export interface Routes {
   oauth: OauthRoutes;
   subscriptions: SubscriptionRoutes;
   tiles: TileBook;
+  home: HomeRoutes;
 }
 
 /** Answers a call by its path. */
@@ -23,7 +25,7 @@ export function route(routes: Routes, call: Call): Answer | Promise<Answer> {
   if (path.startsWith(apiPrefix)) return routes.api.answer(call);
   if (path.startsWith('/oauth/')) return routes.oauth.answer(call);
   if (path.startsWith('/tiles/')) return answerTile(routes.tiles, path);
-  return unknownPath;
+  return routes.home.answer(call);
 }
 
 /** Whether a call to this path uses up the rate budget: all of the API except the push subscriptions. */

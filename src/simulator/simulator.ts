@@ -1,7 +1,9 @@
+import { Announcer } from './announcer.ts';
 import { ApiRoutes } from './api-routes.ts';
 import { CallLog, type CallRecord } from './call-log.ts';
 import { type EntityId, toEntityId } from './entity-id.ts';
 import { FaultList } from './faults.ts';
+import { HomeRoutes } from './home-routes.ts';
 import { startHttpServer } from './http-server.ts';
 import { TileBook } from './map-tile.ts';
 import { OauthRoutes } from './oauth-routes.ts';
@@ -13,8 +15,8 @@ import type { Simulator } from './simulator-contract.ts';
 import { SubscriptionRegistry } from './subscription-registry.ts';
 import { SubscriptionRoutes } from './subscription-routes.ts';
 import { TokenRegistry } from './token-registry.ts';
-import { type DeliveryAttempt, type DeliveryResult, type WebhookEvent, WebhookSender } from './webhook-sender.ts';
-import { type ActivityFields, type Athlete, World } from './world.ts';
+import { type DeliveryAttempt, WebhookSender } from './webhook-sender.ts';
+import { type Athlete, World } from './world.ts';
 
 export type { Simulator } from './simulator-contract.ts';
 
@@ -35,11 +37,13 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const log = new CallLog(() => settings.callLogLimit);
   const subscriptions = new SubscriptionRegistry(now);
   const sender = new WebhookSender(settings, subscriptions, client, pauses);
+  const announcer = new Announcer(world, tokens, sender);
   const routes = {
     api: new ApiRoutes(settings, world),
-    oauth: new OauthRoutes(settings, world, tokens, (athleteId) => void announceDeauthorization(sender, athleteId)),
+    oauth: new OauthRoutes(settings, world, tokens, announcer),
     subscriptions: new SubscriptionRoutes(settings, subscriptions, client),
     tiles: new TileBook(settings.seed),
+    home: new HomeRoutes(world, subscriptions, announcer),
   };
   const server = await startHttpServer({ settings, tokens, windows, faults, log, pauses, routes });
 
@@ -77,26 +81,10 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     deleteActivity: (id) => void world.deleteActivity(id),
 
     deliver: (event, deliveryOptions) => sender.deliver(event, deliveryOptions),
-    async createActivityAndNotify(athleteId, fields, event) {
-      const activity = world.addActivity(athleteId, fields);
-      const subject = { object_id: activity.id, owner_id: activity.athleteId };
-      return { id: activity.id, ...(await sender.deliver({ aspect_type: 'create', ...subject, ...event })) };
-    },
-    async updateActivityAndNotify(id, patch, event) {
-      const activity = world.updateActivity(id, patch);
-      const subject = { object_id: activity.id, owner_id: activity.athleteId };
-      return sender.deliver({ aspect_type: 'update', ...subject, updates: announcedChanges(patch), ...event });
-    },
-    async deleteActivityAndNotify(id, event) {
-      const activity = world.deleteActivity(id);
-      const subject = { object_id: activity.id, owner_id: activity.athleteId };
-      return sender.deliver({ aspect_type: 'delete', ...subject, ...event });
-    },
-    async deauthorizeAndNotify(athleteId, event) {
-      const athlete = existingAthlete(world, athleteId);
-      tokens.revoke(athlete.id);
-      return announceDeauthorization(sender, athlete.id, event);
-    },
+    createActivityAndNotify: (athleteId, fields, event) => announcer.createActivity(athleteId, fields, event),
+    updateActivityAndNotify: (id, patch, event) => announcer.updateActivity(id, patch, event),
+    deleteActivityAndNotify: (id, event) => announcer.deleteActivity(id, event),
+    deauthorizeAndNotify: (athleteId, event) => announcer.deauthorize(existingAthlete(world, athleteId).id, event),
 
     get subscriptions() {
       return subscriptions.list();
@@ -128,22 +116,4 @@ function existingAthlete(world: World, athleteId: EntityId): Athlete {
   const athlete = world.athlete(toEntityId(athleteId));
   if (athlete === undefined) throw new Error(`No athlete ${athleteId}; add one first`);
   return athlete;
-}
-
-function announceDeauthorization(
-  sender: WebhookSender,
-  athleteId: string,
-  event?: WebhookEvent,
-): Promise<DeliveryResult> {
-  const subject = { object_type: 'athlete', object_id: athleteId, owner_id: athleteId };
-  return sender.deliver({ ...subject, aspect_type: 'update', updates: { authorized: 'false' }, ...event });
-}
-
-/** The changes the provider tells of: title, type and privacy, and those alone. */
-function announcedChanges(patch: ActivityFields): Record<string, string> {
-  return {
-    ...(patch.name === undefined ? {} : { title: patch.name }),
-    ...(patch.sportType === undefined ? {} : { type: patch.sportType }),
-    ...(patch.private === undefined ? {} : { private: String(patch.private) }),
-  };
 }

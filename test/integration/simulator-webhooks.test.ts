@@ -161,6 +161,27 @@ describe('the simulated provider: subscriptions and webhooks', () => {
     expect(unsigned.signature).toBeUndefined();
   });
 
+  it('lets a person play an athlete on its home page', async () => {
+    simulator.subscribe(callbackUrl);
+    const { id, name } = simulator.addAthlete();
+    const press = async (action: string) => {
+      const delivered = new Promise((resolve) => simulator.on('delivery', resolve));
+      const page = await fetch(simulator.url, { method: 'POST', body: new URLSearchParams({ athlete: id, action }) });
+      await delivered;
+      return page.text();
+    };
+    expect(await press('record')).toContain(name);
+    await press('rename');
+    await press('delete');
+    await press('leave');
+    expect(received.map(({ body }) => JSON.parse(body))).toMatchObject([
+      { object_type: 'activity', aspect_type: 'create' },
+      { object_type: 'activity', aspect_type: 'update', updates: { title: expect.stringMatching(/!$/) } },
+      { object_type: 'activity', aspect_type: 'delete' },
+      { object_type: 'athlete', aspect_type: 'update' },
+    ]);
+  });
+
   it('gives up waiting deliveries when it closes', async () => {
     simulator.subscribe(callbackUrl);
     simulator.settings.redelivery.delayMs = 60_000;
