@@ -19,7 +19,7 @@ INSERT INTO athlete_schedule (athlete_id, lane) VALUES (0, 0);
 
 -- The budget that every replica shares: one row, changed under one advisory lock.
 CREATE TABLE rate_budget (
-  only             boolean     DEFAULT true CONSTRAINT rate_budget_pkey PRIMARY KEY CONSTRAINT rate_budget_one_row CHECK (only),
+  one_row          boolean     DEFAULT true CONSTRAINT rate_budget_pkey PRIMARY KEY CONSTRAINT rate_budget_one_row CHECK (one_row),
   capacity         integer     NOT NULL DEFAULT 600,    -- configured calls per window
   interval_ms      integer     NOT NULL DEFAULT 900000, -- windows start at multiples of it since the epoch
   guard_ms         integer     NOT NULL DEFAULT 2000,   -- how far the provider's clock may be from ours

@@ -27,49 +27,124 @@ export function createMetrics() {
       'Webhook deliveries by object, aspect and what came of them (accepted, duplicate, stale, deauthorized, refused, unavailable)',
       ['object_type', 'aspect_type', 'result'],
     ),
-    webhookAck: seconds('activity_sync_webhook_ack_seconds', 'Time from a delivery to its answer; the provider allows 2 s', ['code']),
-    webhookLastReceived: gauge('activity_sync_webhook_last_received_timestamp_seconds', 'When the newest delivery was accepted (database, all replicas)'),
-    httpRequests: counter('activity_sync_http_requests_total', 'HTTP requests by route, method and status code', ['route', 'method', 'code']),
-    httpDuration: seconds('activity_sync_http_request_seconds', 'HTTP request time by route and method', ['route', 'method']),
+    webhookAck: seconds(
+      'activity_sync_webhook_ack_seconds',
+      'Time from a delivery to its answer; the provider allows 2 s',
+      ['code'],
+    ),
+    webhookLastReceived: gauge(
+      'activity_sync_webhook_last_received_timestamp_seconds',
+      'When the newest delivery was accepted (database, all replicas)',
+    ),
+    httpRequests: counter('activity_sync_http_requests_total', 'HTTP requests by route, method and status code', [
+      'route',
+      'method',
+      'code',
+    ]),
+    httpDuration: seconds('activity_sync_http_request_seconds', 'HTTP request time by route and method', [
+      'route',
+      'method',
+    ]),
 
-    jobs: gauge('activity_sync_jobs', 'ActivityFetchJobs by status and reason (read by one replica)', ['status', 'reason']),
-    oldestDueJob: gauge('activity_sync_oldest_due_job_age_seconds', 'How long the oldest job that is due has waited, by reason; 0 when none waits', ['reason']),
-    jobsWaiting: gauge('activity_sync_jobs_waiting', 'Pending jobs by what they wait for (turn, cooldown, budget, backoff)', ['cause']),
-    jobsFinished: counter('activity_sync_jobs_finished_total', 'Runs of fetch jobs by reason and result (stored, skipped, deleted, notFound, failed, retry, put_back, superseded)', ['reason', 'result']),
+    jobs: gauge('activity_sync_jobs', 'ActivityFetchJobs by status and reason (read by one replica)', [
+      'status',
+      'reason',
+    ]),
+    oldestDueJob: gauge(
+      'activity_sync_oldest_due_job_age_seconds',
+      'How long the oldest job that is due has waited, by reason; 0 when none waits',
+      ['reason'],
+    ),
+    jobsWaiting: gauge(
+      'activity_sync_jobs_waiting',
+      'Pending jobs by what they wait for (turn, cooldown, budget, backoff)',
+      ['cause'],
+    ),
+    jobsFinished: counter(
+      'activity_sync_jobs_finished_total',
+      'Runs of fetch jobs by reason and result (stored, skipped, deleted, notFound, failed, retry, put_back, superseded)',
+      ['reason', 'result'],
+    ),
     jobWait: seconds('activity_sync_job_wait_seconds', 'Time from due to claimed, by reason', ['reason']),
     jobRun: seconds('activity_sync_job_run_seconds', 'Time from claimed to settled, by reason', ['reason']),
-    storedAfter: seconds('activity_sync_webhook_to_stored_seconds', 'Time from the acceptance of a webhook event to its stored activity'),
-    staleReclaims: counter('activity_sync_jobs_reclaimed_total', 'Jobs taken back from a worker that did not finish in time'),
+    storedAfter: seconds(
+      'activity_sync_webhook_to_stored_seconds',
+      'Time from the acceptance of a webhook event to its stored activity',
+    ),
+    staleReclaims: counter(
+      'activity_sync_jobs_reclaimed_total',
+      'Jobs taken back from a worker that did not finish in time',
+    ),
     workersBusy: gauge('activity_sync_workers_busy', 'Worker slots that run a job now', ['worker']),
     workerSlots: gauge('activity_sync_worker_slots', 'Worker slots of this process', ['worker']),
 
-    providerCalls: counter('activity_sync_provider_calls_total', 'Calls to the provider by endpoint and status code (or network, timeout, unreadable)', ['endpoint', 'code']),
+    providerCalls: counter(
+      'activity_sync_provider_calls_total',
+      'Calls to the provider by endpoint and status code (or network, timeout, unreadable)',
+      ['endpoint', 'code'],
+    ),
     providerDuration: seconds('activity_sync_provider_call_seconds', 'Time of a call to the provider', ['endpoint']),
-    tokenRefreshes: counter('activity_sync_token_refreshes_total', 'Refreshes of athlete tokens by result (refreshed, refused, failed)', ['result']),
-    authorisationFailures: counter('activity_sync_authorisation_failures_total', 'Fetches that the provider refused with 401 or 403', ['code']),
+    tokenRefreshes: counter(
+      'activity_sync_token_refreshes_total',
+      'Refreshes of athlete tokens by result (refreshed, refused, failed)',
+      ['result'],
+    ),
+    authorisationFailures: counter(
+      'activity_sync_authorisation_failures_total',
+      'Fetches that the provider refused with 401 or 403',
+      ['code'],
+    ),
     athletes: gauge('activity_sync_athletes', 'Connected athletes by state', ['state']),
 
     budgetCapacity: gauge('activity_sync_budget_capacity', 'Calls allowed in the running window, reductions included'),
     budgetConfigured: gauge('activity_sync_budget_configured_capacity', 'Calls allowed in a window by configuration'),
     budgetUsed: gauge('activity_sync_budget_used', 'Calls of the running window that are spent'),
     budgetLeft: gauge('activity_sync_budget_left', 'Calls of the running window that are left'),
-    budgetBlockedUntil: gauge('activity_sync_budget_blocked_until_timestamp_seconds', 'Until when no call is made; 0 when nothing blocks'),
+    budgetBlockedUntil: gauge(
+      'activity_sync_budget_blocked_until_timestamp_seconds',
+      'Until when no call is made; 0 when nothing blocks',
+    ),
     budgetDailyUsed: gauge('activity_sync_budget_daily_used', 'Calls of this UTC day that are spent'),
-    budgetDailyLimit: gauge('activity_sync_budget_daily_limit', 'Calls allowed in a UTC day; 0 when the provider never said'),
-    budgetGrants: counter('activity_sync_budget_grants_total', 'Grants and refusals of the budget by reason', ['reason', 'result']),
+    budgetDailyLimit: gauge(
+      'activity_sync_budget_daily_limit',
+      'Calls allowed in a UTC day; 0 when the provider never said',
+    ),
+    budgetGrants: counter('activity_sync_budget_grants_total', 'Grants and refusals of the budget by reason', [
+      'reason',
+      'result',
+    ]),
     throttled: counter('activity_sync_provider_throttled_total', 'Answers 429 of the provider'),
 
-    pollingSweeps: counter('activity_sync_polling_sweeps_total', 'Polling sweeps by result (finished, failed)', ['result']),
-    pollingLastFinished: gauge('activity_sync_polling_last_finished_timestamp_seconds', 'When a polling sweep last finished (database, all replicas)'),
-    pollingInterval: gauge('activity_sync_polling_interval_seconds', 'Configured polling interval; 0 when automatic sync is disabled'),
-    drift: counter('activity_sync_drift_total', 'What polling found that webhooks should have brought (missed, changed, vanished)', ['kind']),
+    pollingSweeps: counter('activity_sync_polling_sweeps_total', 'Polling sweeps by result (finished, failed)', [
+      'result',
+    ]),
+    pollingLastFinished: gauge(
+      'activity_sync_polling_last_finished_timestamp_seconds',
+      'When a polling sweep last finished (database, all replicas)',
+    ),
+    pollingInterval: gauge(
+      'activity_sync_polling_interval_seconds',
+      'Configured polling interval; 0 when automatic sync is disabled',
+    ),
+    drift: counter(
+      'activity_sync_drift_total',
+      'What polling found that webhooks should have brought (missed, changed, vanished)',
+      ['kind'],
+    ),
 
-    thumbnails: counter('activity_sync_thumbnails_total', 'Thumbnails by result (rendered, failed, superseded)', ['result']),
+    thumbnails: counter('activity_sync_thumbnails_total', 'Thumbnails by result (rendered, failed, superseded)', [
+      'result',
+    ]),
     thumbnailDuration: seconds('activity_sync_thumbnail_seconds', 'Time to render a thumbnail'),
 
-    dbPool: gauge('activity_sync_db_pool_connections', 'Connections of the pool by state (total, idle, waiting)', ['state']),
+    dbPool: gauge('activity_sync_db_pool_connections', 'Connections of the pool by state (total, idle, waiting)', [
+      'state',
+    ]),
     listenConnected: gauge('activity_sync_listen_connected', '1 while the LISTEN connection stands'),
-    listenReconnects: counter('activity_sync_listen_reconnects_total', 'Times that the LISTEN connection was made anew'),
+    listenReconnects: counter(
+      'activity_sync_listen_reconnects_total',
+      'Times that the LISTEN connection was made anew',
+    ),
     errors: counter('activity_sync_errors_total', 'Unexpected errors by component', ['component']),
   };
 }

@@ -48,3 +48,18 @@ export async function nextThumbnailDue(database: Database): Promise<number | und
   );
   return row?.due?.getTime();
 }
+
+/** Deletes the thumbnail jobs of these activities inside the caller's transaction. */
+export async function deleteThumbnailJobs(boss: PgBoss, tx: Queryable, activityIds: readonly Int64[]): Promise<void> {
+  if (activityIds.length === 0) return;
+  const jobs = await tx.query<{ id: string }>(
+    `SELECT id FROM pgboss.job WHERE name = '${THUMBNAIL_QUEUE}' AND singleton_key = ANY ($1::text[])`,
+    [activityIds],
+  );
+  if (jobs.length > 0)
+    await boss.deleteJob(
+      THUMBNAIL_QUEUE,
+      jobs.map(({ id }) => id),
+      { db: tx },
+    );
+}

@@ -1,0 +1,176 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Service, startService } from './compose.ts';
+import { readConfig } from './infra/config.ts';
+import { createLogger } from './infra/logger.ts';
+import { migrate } from './infra/migrate.ts';
+import { openStorage } from './infra/storage.ts';
+import { type Simulator, startSimulator } from './simulator/simulator.ts';
+
+const ATHLETES = ['Ada Runner', 'Bo Rider', 'Cleo Walker'];
+const FIRST_ROUND = 6;
+const EVERY_MS = 6000;
+const ACTIVITY_KINDS = [{}, {}, { kind: 'indoor' as const }, {}];
+
+/** The main job on real parts, in one command: database, a simulated provider, every worker and the web. */
+async function demo(): Promise<void> {
+  const say = (line: string) => process.stdout.write(`${line}\n`);
+  say('Activity Sync demo: a webhook becomes a stored activity with its thumbnail.\n');
+  const dataDir = await mkdtemp(join(tmpdir(), 'activity-sync-demo-'));
+  const simulator = await startSimulator({ latencyMs: 20 });
+  const port = await freePort(3000);
+  const adminToken = randomBytes(12).toString('hex');
+  const config = readConfig({
+    PROVIDER_CLIENT_ID: simulator.settings.clientId,
+    PROVIDER_CLIENT_SECRET: simulator.settings.clientSecret,
+    PROVIDER_VERIFY_TOKEN: randomBytes(12).toString('hex'),
+    PROVIDER_API_URL: simulator.url,
+    NEXT_PUBLIC_BASE_URL: `http://127.0.0.1:${port}`,
+    PORT: String(port),
+    ADMIN_TOKEN: adminToken,
+    DATA_DIR: dataDir,
+    LOG_LEVEL: 'warn',
+    THUMBNAIL_MAP_SOURCE: `${simulator.url}/tiles/{z}/{x}/{y}.png`,
+  });
+  const logger = createLogger({ level: config.LOG_LEVEL, pretty: true });
+
+  say('1. starting an embedded PostgreSQL (the first start takes a few seconds)');
+  const storage = await openStorage(config, logger);
+  await migrate({ connectionString: storage.connectionString, logger });
+  const service = await startService({ config, logger, openPages: true, ...storage });
+  const stopped = stopOnSignal();
+  try {
+    say('2. connecting three athletes through the provider’s OAuth pages');
+    for (const name of ATHLETES) await connect(service, simulator, name, say);
+    say('3. creating the webhook subscription; the provider validates the callback meanwhile');
+    await subscribe(service, adminToken, say);
+    say('\n4. activities arrive:\n');
+    say('   activity      athlete       accepted    stored  thumbnail   (after the webhook was sent)');
+    await stopped.or(firstRound(service, simulator, say));
+    say(`\nIt keeps running, with a new activity every ${EVERY_MS / 1000} seconds; Ctrl-C stops it.`);
+    say(`   activities    ${service.url}/`);
+    say(`   admin         ${service.url}/admin   (token ${adminToken})`);
+    say(`   metrics       ${service.url}/metrics`);
+    say(`   provider      ${simulator.url}/\n`);
+    while (!stopped.asked) {
+      await stopped.or(pause(EVERY_MS));
+      if (!stopped.asked)
+        await stopped.or(showOne(service, simulator, Math.floor(Math.random() * ATHLETES.length), say));
+    }
+  } finally {
+    say('stopping');
+    await service.stop();
+    await simulator.close();
+    await storage.close();
+    await rm(dataDir, { recursive: true, force: true });
+  }
+}
+
+async function connect(
+  service: Service,
+  simulator: Simulator,
+  name: string,
+  say: (line: string) => void,
+): Promise<void> {
+  const athlete = simulator.addAthlete({ name });
+  const begun = await fetch(`${service.url}/api/provider/connect`, { redirect: 'manual' });
+  const consent = new URL(begun.headers.get('location') ?? '');
+  consent.searchParams.set('auto', '1'); // the athlete ticks the boxes and says yes
+  consent.searchParams.set('athlete', athlete.id);
+  const answer = await fetch(consent);
+  if (!answer.ok) throw new Error(`Connecting ${name} failed: ${answer.status} ${await answer.text()}`);
+  say(`   ${name} (${athlete.id})`);
+}
+
+async function subscribe(service: Service, adminToken: string, say: (line: string) => void): Promise<void> {
+  const answer = await fetch(`${service.url}/api/admin/webhooks`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${adminToken}` },
+  });
+  const body = (await answer.json()) as { id?: string; callbackUrl?: string };
+  if (answer.status !== 201) throw new Error(`The subscription was refused: ${JSON.stringify(body)}`);
+  say(`   subscription ${body.id} → ${body.callbackUrl}`);
+}
+
+async function firstRound(service: Service, simulator: Simulator, say: (line: string) => void): Promise<void> {
+  for (let n = 0; n < FIRST_ROUND / 2; n += 1) await showOne(service, simulator, n % ATHLETES.length, say);
+}
+
+/** Lets one activity arrive and waits until its picture is drawn. */
+async function showOne(
+  service: Service,
+  simulator: Simulator,
+  which: number,
+  say: (line: string) => void,
+): Promise<void> {
+  const athlete = simulator.athletes[which];
+  if (!athlete) return;
+  const kind = ACTIVITY_KINDS[Math.floor(Math.random() * ACTIVITY_KINDS.length)];
+  const drawn = new Map<string, () => void>();
+  const unsubscribe = service.hub.on('activity', (payload) => drawn.get(payload.split(':')[1] ?? '')?.());
+  const sentAt = Date.now();
+  let finished: () => void = () => undefined;
+  const picture = new Promise<void>((resolve) => {
+    finished = resolve;
+  });
+  const seen = new Set<string>();
+  const watch = service.hub.on('activity', (payload) => {
+    seen.add(payload.split(':')[1] ?? '');
+  });
+  const { id, ms } = await simulator.createActivityAndNotify(athlete.id, kind);
+  drawn.set(id, finished);
+  if (seen.has(id)) finished();
+  await picture;
+  watch();
+  unsubscribe();
+  const [row] = await service.database.query<{ name: string; stored: Date; drawn: Date }>(
+    'SELECT a.name, a.fetched_at AS stored, t.rendered_at AS drawn FROM activity a JOIN thumbnail t USING (activity_id) WHERE activity_id = $1',
+    [id],
+  );
+  if (!row) return;
+  const after = (at: Date) => `${at.getTime() - sentAt} ms`.padStart(9);
+  say(
+    `   ${id.padEnd(13)} ${athlete.name.padEnd(12)} ${`${Math.round(ms)} ms`.padStart(9)} ${after(row.stored)}  ${after(row.drawn)}   ${row.name}`,
+  );
+}
+
+function stopOnSignal() {
+  const state = { asked: false, or: (work: Promise<unknown>): Promise<unknown> => Promise.race([work, asked]) };
+  let resolveAsked: () => void = () => undefined;
+  const asked = new Promise<void>((resolve) => {
+    resolveAsked = resolve;
+  });
+  const ask = () => {
+    if (state.asked) process.exit(1);
+    state.asked = true;
+    resolveAsked();
+  };
+  process.on('SIGINT', ask);
+  process.on('SIGTERM', ask);
+  return state;
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms).unref();
+  });
+}
+
+/** The wanted port, or any free one when it is taken. */
+async function freePort(wanted: number): Promise<number> {
+  const tryPort = (port: number) =>
+    new Promise<number | undefined>((resolve) => {
+      const probe = createServer();
+      probe.once('error', () => resolve(undefined));
+      probe.listen(port, () => {
+        const address = probe.address();
+        probe.close(() => resolve(typeof address === 'object' && address ? address.port : undefined));
+      });
+    });
+  return (await tryPort(wanted)) ?? (await tryPort(0)) ?? 0;
+}
+
+await demo();

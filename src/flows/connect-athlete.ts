@@ -1,0 +1,101 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { PgBoss } from 'pg-boss';
+import type { Int64 } from '../domain/int64.ts';
+import type { Database } from '../infra/database.ts';
+import type { Logger } from '../infra/logger.ts';
+import type { SecretBox } from '../infra/secret-box.ts';
+import { nameOf, type Provider } from '../provider/client.ts';
+import { reopenJobs } from '../queue/requests.ts';
+import { lockTokens, saveAthlete } from '../store/athletes.ts';
+import { findJobsRefusedForAthlete } from '../store/fetch-jobs.ts';
+import { sealTokens } from './access-token.ts';
+
+/** The callback cannot be accepted: a forged or old state, or an answer without an athlete. */
+export class ConnectError extends Error {
+  override name = 'ConnectError';
+  readonly code = 'CONNECT';
+}
+
+/** The provider's way of granting access: off to the provider, and back with a code. */
+export interface ConnectAthlete {
+  /** The address to send the athlete's browser to. */
+  begin(): string;
+  /**
+   * Exchanges the code for tokens and keeps them; an athlete who connects again loses nothing, and what
+   * failed for want of access is tried again.
+   * @param scope what the athlete granted, which may be less than was asked for
+   * @throws ConnectError; ProviderError
+   */
+  finish(answer: {
+    code: string;
+    scope: string;
+    state: string;
+  }): Promise<{ athleteId: Int64; name: string; scopeSuffices: boolean }>;
+  /** @throws ConnectError when the state is not one that begin made within the last hour */
+  checkState(state: string): void;
+}
+
+export const WANTED_SCOPE = 'read,activity:read_all';
+const STATE_MS = 3_600_000;
+
+export function createConnectAthlete(deps: {
+  database: Database;
+  boss: PgBoss;
+  provider: Provider;
+  secretBox: SecretBox;
+  logger: Logger;
+  now: () => number;
+  redirectUri: string;
+  stateSecret: string;
+}): ConnectAthlete {
+  const sign = (text: string) =>
+    createHmac('sha256', deps.stateSecret).update(`oauth state ${text}`).digest('base64url');
+
+  const checkState = (state: string): void => {
+    const [expires = '', nonce = '', signature = ''] = state.split('.');
+    const expected = Buffer.from(sign(`${expires}.${nonce}`));
+    const given = Buffer.from(signature);
+    if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
+      throw new ConnectError('The state does not come from this service. Begin at /api/provider/connect.');
+    }
+    if (Number(expires) < deps.now())
+      throw new ConnectError('The state is more than an hour old. Begin again at /api/provider/connect.');
+  };
+
+  return {
+    checkState,
+    begin: () => {
+      const text = `${deps.now() + STATE_MS}.${randomBytes(12).toString('base64url')}`;
+      return deps.provider.authorizeUrl({
+        redirectUri: deps.redirectUri,
+        scope: WANTED_SCOPE,
+        state: `${text}.${sign(text)}`,
+      });
+    },
+    finish: async ({ code, scope, state }) => {
+      checkState(state);
+      const tokens = await deps.provider.exchangeCode(code);
+      if (!tokens.athlete) throw new ConnectError('The provider did not say whose access was granted. Try again.');
+      const athleteId = tokens.athlete.id;
+      const name = nameOf(tokens.athlete);
+      const scopeSuffices = /(^|,| )activity:read(_all)?(,| |$)/.test(scope);
+      const reopened = await deps.database.transaction(async (tx) => {
+        await lockTokens(tx, athleteId);
+        await saveAthlete(tx, {
+          athleteId,
+          name,
+          scope,
+          state: scopeSuffices ? 'healthy' : 'scope',
+          stateDetail: scopeSuffices
+            ? undefined
+            : `Granted "${scope}"; reading activities needs activity:read or activity:read_all.`,
+          ...sealTokens(deps.secretBox, tokens),
+        });
+        await tx.query(`SELECT pg_notify('activity_sync', 'athlete')`, []);
+        return scopeSuffices ? reopenJobs(deps.boss, tx, await findJobsRefusedForAthlete(tx, athleteId)) : 0;
+      });
+      deps.logger.info('athlete connected', { component: 'connect', athleteId, scope, reopenedJobs: reopened });
+      return { athleteId, name, scopeSuffices };
+    },
+  };
+}

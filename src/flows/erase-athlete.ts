@@ -1,0 +1,33 @@
+import type { PgBoss } from 'pg-boss';
+import type { Int64 } from '../domain/int64.ts';
+import { FETCH_QUEUE } from '../infra/boss.ts';
+import type { Database } from '../infra/database.ts';
+import type { Logger } from '../infra/logger.ts';
+import { deleteThumbnailJobs } from '../queue/thumbnail-queue.ts';
+import { eraseAthleteRows } from '../store/erasure.ts';
+
+/** Erases an athlete who withdrew access. @returns whether anything was kept of them */
+export type Deauthorize = (athleteId: Int64) => Promise<boolean>;
+
+/**
+ * Erases everything kept of an athlete in one transaction: tokens, activities, thumbnails, open jobs and
+ * the ledger. A fetch under way loses its claim, and with it its result. Erasing twice is no harm.
+ */
+export function createEraseAthlete(deps: { database: Database; boss: PgBoss; logger: Logger }): Deauthorize {
+  return async (athleteId) => {
+    const erased = await deps.database.transaction(async (tx) => {
+      const rows = await eraseAthleteRows(tx, athleteId);
+      if (rows.fetchJobs.length > 0) await deps.boss.deleteJob(FETCH_QUEUE, rows.fetchJobs, { db: tx });
+      await deleteThumbnailJobs(deps.boss, tx, rows.activities);
+      if (rows.known) await tx.query(`SELECT pg_notify('activity_sync', 'athlete')`, []);
+      return rows;
+    });
+    // No id: the log must not keep what was just erased.
+    deps.logger.info('an athlete was erased', {
+      component: 'erasure',
+      activities: erased.activities.length,
+      jobs: erased.fetchJobs.length,
+    });
+    return erased.known;
+  };
+}

@@ -1,0 +1,58 @@
+import type { Int64 } from '../domain/int64.ts';
+import type { Database } from '../infra/database.ts';
+import type { Provider } from '../provider/client.ts';
+import { ProviderError } from '../provider/errors.ts';
+import { forgetSubscription, saveSubscription } from '../store/subscriptions.ts';
+import type { KnownSubscriptions } from './known-subscriptions.ts';
+
+/** A subscription as the admin interface shows it. */
+export interface Subscription {
+  id: Int64;
+  callbackUrl: string;
+  createdAt: string | null;
+  updatedAt: string | null;
+}
+
+/** Manages the application's webhook subscription at the provider. Every method throws ProviderError. */
+export interface Subscriptions {
+  /** The provider validates the callback while this is under way, so the service must be listening. */
+  create(callbackUrl: string, verifyToken: string): Promise<{ id: Int64; callbackUrl: string }>;
+  list(): Promise<Subscription[]>;
+  /** @returns false when the provider knows no such subscription */
+  delete(id: Int64): Promise<boolean>;
+}
+
+export function createSubscriptions(database: Database, provider: Provider, known: KnownSubscriptions): Subscriptions {
+  return {
+    create: async (callbackUrl, verifyToken) => {
+      const id = await provider.createSubscription({ callbackUrl, verifyToken });
+      await saveSubscription(database, { id, callbackUrl });
+      known.refresh();
+      return { id, callbackUrl };
+    },
+    list: async () => {
+      const answers = await provider.listSubscriptions();
+      for (const answer of answers)
+        await saveSubscription(database, { id: answer.id, callbackUrl: answer.callback_url ?? '' });
+      known.refresh();
+      return answers.map((answer) => ({
+        id: answer.id,
+        callbackUrl: answer.callback_url ?? '',
+        createdAt: answer.created_at ?? null,
+        updatedAt: answer.updated_at ?? null,
+      }));
+    },
+    delete: async (id) => {
+      let existed = true;
+      try {
+        await provider.deleteSubscription(id);
+      } catch (error) {
+        if (!(error instanceof ProviderError && error.code === 'NOT_FOUND')) throw error;
+        existed = false;
+      }
+      await forgetSubscription(database, id);
+      known.refresh();
+      return existed;
+    },
+  };
+}

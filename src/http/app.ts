@@ -1,0 +1,53 @@
+import express, { type Express, type RequestHandler, type Router } from 'express';
+import helmet from 'helmet';
+import type { Logger } from '../infra/logger.ts';
+import type { Metrics } from '../infra/metrics.ts';
+import { createErrorHandler, refuseUnknownPath } from './problem.ts';
+
+/**
+ * Puts routers behind the security headers, and errors into one form.
+ * @param first routers that come before the headers: the provider's deliveries need none, and are many
+ */
+export function createApp(deps: { first: Router[]; routers: Router[]; logger: Logger; metrics: Metrics }): Express {
+  const app = express();
+  app.disable('x-powered-by');
+  app.set('etag', false);
+  app.set('query parser', 'simple');
+  for (const router of deps.first) app.use(router);
+  app.use(countRequests(deps.metrics));
+  app.use(
+    helmet({
+      contentSecurityPolicy: {
+        useDefaults: false,
+        directives: {
+          defaultSrc: ["'none'"],
+          scriptSrc: ["'self'"],
+          styleSrc: ["'self'"],
+          imgSrc: ["'self'", 'data:'],
+          connectSrc: ["'self'"],
+          fontSrc: ["'self'"],
+          formAction: ["'self'"],
+          baseUri: ["'none'"],
+          frameAncestors: ["'none'"],
+        },
+      },
+      crossOriginEmbedderPolicy: false,
+    }),
+  );
+  for (const router of deps.routers) app.use(router);
+  app.use(refuseUnknownPath);
+  app.use(createErrorHandler(deps));
+  return app;
+}
+
+function countRequests(metrics: Metrics): RequestHandler {
+  return (request, response, next) => {
+    const startedAt = performance.now();
+    response.once('close', () => {
+      const route = String(response.locals.routePath ?? request.route?.path ?? 'other');
+      metrics.httpRequests.inc({ route, method: request.method, code: String(response.statusCode) });
+      metrics.httpDuration.observe({ route, method: request.method }, (performance.now() - startedAt) / 1000);
+    });
+    next();
+  };
+}

@@ -1,0 +1,126 @@
+import type { ErrorRequestHandler, RequestHandler, Response } from 'express';
+import type { Logger } from '../infra/logger.ts';
+import type { Metrics } from '../infra/metrics.ts';
+
+/** One bad field of a request. */
+export interface FieldError {
+  /** Where: body, query or path, then the field, e.g. "body.object_id". */
+  field: string;
+  message: string;
+}
+
+/** The catalogue of errors that the service answers with; `type` is `about:blank#<code>`. */
+const CATALOGUE = {
+  badRequest: [400, 'Bad request'],
+  unauthorized: [401, 'Sign-in needed'],
+  forbidden: [403, 'Not allowed'],
+  notFound: [404, 'Not found'],
+  methodNotAllowed: [405, 'Method not allowed'],
+  conflict: [409, 'Conflict'],
+  tooLarge: [413, 'Body too large'],
+  unsupportedMediaType: [415, 'Unsupported content type'],
+  tooManyRequests: [429, 'Too many requests'],
+  internal: [500, 'Internal error'],
+  badGateway: [502, 'The provider refused'],
+  unavailable: [503, 'Temporarily unavailable'],
+} as const;
+export type ProblemCode = keyof typeof CATALOGUE;
+
+/** An answer that is an error: thrown anywhere, rendered in one place as application/problem+json (RFC 9457). */
+export class Problem extends Error {
+  override name = 'Problem';
+  readonly code: ProblemCode;
+  readonly errors: readonly FieldError[];
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    code: ProblemCode,
+    detail: string,
+    options: { errors?: readonly FieldError[]; headers?: Record<string, string> } = {},
+  ) {
+    super(detail);
+    this.code = code;
+    this.errors = options.errors ?? [];
+    this.headers = options.headers ?? {};
+  }
+
+  get status(): number {
+    return CATALOGUE[this.code][0];
+  }
+
+  toJSON() {
+    const [status, title] = CATALOGUE[this.code];
+    return {
+      type: `about:blank#${this.code}`,
+      title,
+      status,
+      detail: this.message,
+      ...(this.errors.length > 0 ? { errors: this.errors } : {}),
+    };
+  }
+}
+
+export function sendProblem(response: Response, problem: Problem): void {
+  response.status(problem.status).set(problem.headers).type('application/problem+json').send(JSON.stringify(problem));
+}
+
+export const refuseUnknownPath: RequestHandler = (request) => {
+  throw new Problem('notFound', `There is nothing at ${request.path}.`);
+};
+
+/** Renders whatever was thrown. Only what nobody foresaw is an ERROR in the log. */
+export function createErrorHandler(deps: { logger: Logger; metrics: Metrics }): ErrorRequestHandler {
+  return (error: unknown, request, response, next) => {
+    if (response.headersSent) {
+      next(error);
+      return;
+    }
+    const problem = toProblem(error);
+    if (problem.code === 'internal') {
+      deps.metrics.errors.inc({ component: 'http' });
+      deps.logger.error('a request failed for an unforeseen reason', {
+        component: 'http',
+        method: request.method,
+        path: request.path,
+        error,
+      });
+    } else if (problem.code === 'unavailable') {
+      deps.logger.warn('a request could not be served; the database is away', {
+        component: 'http',
+        method: request.method,
+        path: request.path,
+        error: (error as Error).message,
+      });
+    }
+    sendProblem(response, problem);
+  };
+}
+
+function toProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error;
+  const { type, status, message } = error as { type?: string; status?: number; message?: string };
+  if (type === 'entity.too.large') return new Problem('tooLarge', 'The body is larger than 64 KiB.');
+  if (type === 'encoding.unsupported')
+    return new Problem('unsupportedMediaType', 'This content encoding is not supported.');
+  if (error instanceof URIError || (status !== undefined && status >= 400 && status < 500)) {
+    return new Problem('badRequest', `The request cannot be read: ${message}`);
+  }
+  if (isDatabaseAway(error)) {
+    return new Problem('unavailable', 'The database cannot be reached; try again shortly.', {
+      headers: { 'Retry-After': '5' },
+    });
+  }
+  return new Problem('internal', 'Something went wrong on our side; the log has the details.');
+}
+
+const AWAY = /^(08|57P|53300|25P03|40)|^(ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)$/;
+
+/** True for errors that say that the database is away or overloaded, not that the statement was wrong. */
+export function isDatabaseAway(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code } = error as { code?: unknown };
+  if (typeof code === 'string') return AWAY.test(code);
+  return /timeout exceeded when trying to connect|Connection terminated|Client has encountered a connection error|Cannot use a pool after calling end/.test(
+    error.message,
+  );
+}

@@ -1,0 +1,155 @@
+import express, { type Request, type RequestHandler, type Response, type Router } from 'express';
+import { z } from 'zod';
+import { parseJsonKeepingInt64, toInt64 } from '../domain/int64.ts';
+import { type FieldError, Problem } from './problem.ts';
+
+type Method = 'get' | 'post' | 'delete';
+type Shape = z.ZodType;
+
+/** What a handler gets: the checked parts of the request. */
+export interface Input<P extends Shape, Q extends Shape, B extends Shape> {
+  params: z.output<P>;
+  query: z.output<Q>;
+  body: z.output<B>;
+  request: Request;
+  response: Response;
+}
+
+/** What a handler returns; undefined when it has answered by itself (a picture, a stream, a redirect). */
+export interface Answer {
+  status: number;
+  body: unknown;
+  headers?: Record<string, string>;
+}
+
+/**
+ * One endpoint. The schemas are the one source of validation, types and the OpenAPI document.
+ */
+export interface Route<P extends Shape = Shape, Q extends Shape = Shape, B extends Shape = Shape> {
+  method: Method;
+  /** As Express takes it: /api/admin/athletes/:id */
+  path: string;
+  summary: string;
+  access: 'public' | 'read' | 'admin';
+  params?: P;
+  query?: Q;
+  body?: B;
+  /** True when a request without a body is fine. */
+  bodyOptional?: boolean;
+  /** Answers by status: a schema for JSON, or a content type for anything else. */
+  responses: Record<number, { description: string; schema?: z.ZodType; contentType?: string }>;
+  handle: (input: Input<P, Q, B>) => Promise<Answer | undefined> | Answer | undefined;
+}
+
+/** Gives an endpoint its types. */
+export function defineRoute<P extends Shape, Q extends Shape, B extends Shape>(route: Route<P, Q, B>): Route {
+  return route as unknown as Route;
+}
+
+export const BODY_LIMIT_BYTES = 64 * 1024;
+
+/** A 64-bit id: a number or a numeric string on the way in, a decimal string inside. */
+export const int64 = z
+  .union([z.string(), z.number()])
+  .transform((value, context) => {
+    const id = toInt64(value);
+    if (id === undefined) {
+      context.issues.push({
+        code: 'custom',
+        input: value,
+        message: 'must be a whole number from 1 to 9223372036854775807',
+      });
+      return z.NEVER;
+    }
+    return id;
+  })
+  .meta({
+    type: 'string',
+    pattern: '^[0-9]{1,19}$',
+    description: '64-bit id; numbers and numeric strings are accepted',
+  });
+
+/** An id in an answer. */
+export const int64Out = z
+  .string()
+  .regex(/^[0-9]+$/)
+  .meta({ description: '64-bit id as a decimal string' });
+
+/** Registers routes on a router, a 405 with Allow for the other methods of each path included. */
+export function mountRoutes(
+  router: Router,
+  routes: readonly Route[],
+  guard: (access: Route['access']) => RequestHandler,
+): void {
+  for (const path of new Set(routes.map((route) => route.path))) {
+    const here = routes.filter((route) => route.path === path);
+    for (const route of here) router[route.method](path, guard(route.access), ...bodyReader(route), handlerOf(route));
+    const allow = [
+      ...new Set(here.flatMap((route) => (route.method === 'get' ? ['GET', 'HEAD'] : [route.method.toUpperCase()]))),
+    ].join(', ');
+    router.all(path, (request) => {
+      throw new Problem('methodNotAllowed', `${request.method} is not possible here.`, { headers: { Allow: allow } });
+    });
+  }
+}
+
+function bodyReader(route: Route): RequestHandler[] {
+  return route.body ? [express.raw({ type: () => true, limit: BODY_LIMIT_BYTES })] : [];
+}
+
+function handlerOf(route: Route): RequestHandler {
+  return async (request, response) => {
+    const errors: FieldError[] = [];
+    const params = check(route.params, request.params, 'path', errors);
+    const query = check(route.query ?? z.strictObject({}), request.query, 'query', errors);
+    const body = route.body
+      ? check(route.body, readJson(request, route.bodyOptional ?? false), 'body', errors)
+      : undefined;
+    if (errors.length > 0) {
+      throw new Problem(
+        'badRequest',
+        `The request has ${errors.length === 1 ? 'a bad field' : `${errors.length} bad fields`}: ${errors.map(({ field }) => field).join(', ')}.`,
+        { errors },
+      );
+    }
+    response.locals.routePath = route.path;
+    const answer = await route.handle({ params, query, body, request, response });
+    if (answer)
+      response
+        .status(answer.status)
+        .set(answer.headers ?? {})
+        .json(answer.body);
+  };
+}
+
+/** The raw body and its JSON. @throws Problem 415 for another content type, 400 for unreadable JSON */
+export function readJson(request: Request, optional: boolean): unknown {
+  const raw: unknown = request.body;
+  const bytes = Buffer.isBuffer(raw) ? raw : Buffer.alloc(0);
+  if (bytes.length === 0 && optional) return {};
+  if (!request.is('application/json') && !request.is('+json')) {
+    throw new Problem('unsupportedMediaType', 'The body must be sent as Content-Type: application/json.');
+  }
+  try {
+    return parseJsonKeepingInt64(bytes.toString('utf8'));
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new Problem('badRequest', 'The body is not JSON.', { errors: [{ field: 'body', message: 'is not JSON' }] });
+  }
+}
+
+function check(schema: z.ZodType | undefined, value: unknown, part: string, errors: FieldError[]): unknown {
+  if (!schema) return undefined;
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  for (const issue of result.error.issues.slice(0, 20)) {
+    const names = issue.code === 'unrecognized_keys' ? issue.keys : [''];
+    for (const name of names) {
+      errors.push({
+        field: [part, ...issue.path.map(String), name].filter((piece) => piece !== '').join('.'),
+        message: name === '' ? issue.message : 'is not known here',
+      });
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,66 @@
+import { Router } from 'express';
+import { type ConnectAthlete, ConnectError } from '../../flows/connect-athlete.ts';
+import { ProviderError } from '../../provider/errors.ts';
+import { renderPage } from '../pages/page.ts';
+import { Problem } from '../problem.ts';
+
+/** The athlete's way of granting access: there and back. */
+export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
+  const router = Router();
+
+  router.get('/api/provider/connect', (_request, response) => {
+    response.set('Cache-Control', 'no-store').redirect(302, connectAthlete.begin());
+  });
+
+  router.get('/api/provider/callback', async (request, response) => {
+    const { code, scope, state, error } = request.query;
+    if (typeof state !== 'string')
+      throw new Problem('badRequest', 'The state is missing.', {
+        errors: [{ field: 'query.state', message: 'must be a string' }],
+      });
+    response.set('Cache-Control', 'no-store').set('Referrer-Policy', 'no-referrer');
+    try {
+      if (typeof error === 'string') {
+        connectAthlete.checkState(state);
+        response
+          .status(403)
+          .send(
+            renderPage(
+              'Not connected',
+              '<p>Access was not granted, so nothing was connected. You can close this page, or <a href="/api/provider/connect">try again</a>.</p>',
+            ),
+          );
+        return;
+      }
+      if (typeof code !== 'string')
+        throw new Problem('badRequest', 'The code is missing.', {
+          errors: [{ field: 'query.code', message: 'must be a string' }],
+        });
+      const { scopeSuffices } = await connectAthlete.finish({
+        code,
+        state,
+        scope: typeof scope === 'string' ? scope : '',
+      });
+      response.send(
+        scopeSuffices
+          ? renderPage('Connected', '<p>Your activities will appear here from now on. You can close this page.</p>')
+          : renderPage(
+              'Connected, but not allowed to read activities',
+              '<p>The permission to view activities was not granted, so none can be shown. <a href="/api/provider/connect">Connect again</a> and leave that box ticked.</p>',
+            ),
+      );
+    } catch (problem) {
+      if (problem instanceof ConnectError) throw new Problem('badRequest', problem.message);
+      if (problem instanceof ProviderError) throw new Problem('badGateway', problem.message);
+      throw problem;
+    }
+  });
+  for (const path of ['/api/provider/connect', '/api/provider/callback']) {
+    router.all(path, (request) => {
+      throw new Problem('methodNotAllowed', `${request.method} is not possible here.`, {
+        headers: { Allow: 'GET, HEAD' },
+      });
+    });
+  }
+  return router;
+}

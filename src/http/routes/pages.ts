@@ -1,0 +1,71 @@
+import express, { type RequestHandler, Router } from 'express';
+import { toInt64 } from '../../domain/int64.ts';
+import type { Database } from '../../infra/database.ts';
+import { listActivities } from '../../store/activities.ts';
+import { findThumbnail } from '../../store/thumbnails.ts';
+import { type AdminAuth, refuseForeignOrigin } from '../admin-auth.ts';
+import { renderActivitiesPage } from '../pages/activities-page.ts';
+import { renderPage, STYLE, STYLE_PATH } from '../pages/page.ts';
+import { Problem } from '../problem.ts';
+
+const SHOWN = 60;
+
+export interface PageDependencies {
+  database: Database;
+  auth: AdminAuth;
+  /** True in the demo: the activities may be seen without signing in. */
+  open: boolean;
+  signInLimit: RequestHandler;
+}
+
+/** The plain pages: newest activities, and sign-in. */
+export function createPagesRouter(deps: PageDependencies): Router {
+  const router = Router();
+  const mayLook: RequestHandler = (request, response, next) => {
+    if (deps.open || deps.auth.accessOf(request)) return next();
+    response.redirect(302, '/sign-in');
+  };
+
+  router.get(STYLE_PATH, (_request, response) => {
+    response.set('Cache-Control', 'public, max-age=300').type('text/css').send(STYLE);
+  });
+  router.get('/', mayLook, async (_request, response) => {
+    response
+      .set('Cache-Control', 'no-store')
+      .send(renderActivitiesPage(await listActivities(deps.database, { limit: SHOWN })));
+  });
+  router.get('/activities/:id/thumbnail.png', mayLook, async (request, response) => {
+    const id = toInt64(request.params.id);
+    const thumbnail = id === undefined ? undefined : await findThumbnail(deps.database, id);
+    if (!thumbnail) throw new Problem('notFound', 'There is no such picture.');
+    response
+      .set('Cache-Control', 'private, no-cache')
+      .set('ETag', thumbnail.etag)
+      .type('image/png')
+      .send(thumbnail.png);
+  });
+  router.get('/sign-in', (_request, response) => {
+    response.send(renderPage('Sign in', SIGN_IN_FORM));
+  });
+  router.post(
+    '/sign-in',
+    deps.signInLimit,
+    express.urlencoded({ extended: false, limit: '4kb' }),
+    (request, response) => {
+      refuseForeignOrigin(request);
+      const { token } = (request.body ?? {}) as { token?: unknown };
+      if (typeof token === 'string' && deps.auth.startSession(token, response)) response.redirect(303, '/');
+      else
+        response
+          .status(401)
+          .send(renderPage('Sign in', `<p class="error" role="alert">That is not the admin token.</p>${SIGN_IN_FORM}`));
+    },
+  );
+  return router;
+}
+
+const SIGN_IN_FORM = `<form class="sign-in" method="post" action="/sign-in">
+<label for="token">Admin token</label>
+<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
+<button type="submit">Sign in</button>
+</form>`;

@@ -1,0 +1,107 @@
+import { timingSafeEqual } from 'node:crypto';
+import express, { type RequestHandler, Router } from 'express';
+import type { AcceptWebhook } from '../../flows/accept-webhook.ts';
+import type { Deauthorize } from '../../flows/erase-athlete.ts';
+import { type KnownSubscriptions, UnknownSubscriptionError } from '../../flows/known-subscriptions.ts';
+import type { Logger } from '../../infra/logger.ts';
+import type { Metrics } from '../../infra/metrics.ts';
+import { isDatabaseAway, Problem } from '../problem.ts';
+import { BODY_LIMIT_BYTES, readJson } from '../route.ts';
+import { checkSignature } from '../signature.ts';
+import { readWebhookEvent } from '../webhook-event.ts';
+
+export const WEBHOOK_PATH = '/api/provider/webhook';
+
+export interface WebhookDependencies {
+  acceptWebhook: AcceptWebhook;
+  deauthorize: Deauthorize;
+  knownSubscriptions: KnownSubscriptions;
+  verifyToken: string;
+  webhookSecret: string | undefined;
+  logger: Logger;
+  metrics: Metrics;
+  now: () => number;
+}
+
+/** The provider's way in: validation of the callback, and the events. */
+export function createWebhookRouter(deps: WebhookDependencies): Router {
+  const router = Router();
+  router.get(WEBHOOK_PATH, validateCallback(deps));
+  router.post(WEBHOOK_PATH, express.raw({ type: () => true, limit: BODY_LIMIT_BYTES }), acceptEvent(deps));
+  router.all(WEBHOOK_PATH, (request) => {
+    throw new Problem('methodNotAllowed', `${request.method} is not possible here.`, {
+      headers: { Allow: 'GET, HEAD, POST' },
+    });
+  });
+  return router;
+}
+
+function validateCallback(deps: WebhookDependencies): RequestHandler {
+  return (request, response) => {
+    const { 'hub.mode': mode, 'hub.challenge': challenge, 'hub.verify_token': token } = request.query;
+    const errors = [
+      ...(mode === 'subscribe' ? [] : [{ field: 'query.hub.mode', message: 'must be "subscribe"' }]),
+      ...(typeof challenge === 'string' && challenge.length > 0 && challenge.length <= 1000
+        ? []
+        : [{ field: 'query.hub.challenge', message: 'must be a string' }]),
+      ...(typeof token === 'string' && token.length > 0
+        ? []
+        : [{ field: 'query.hub.verify_token', message: 'must be a string' }]),
+    ];
+    if (errors.length > 0)
+      throw new Problem('badRequest', 'This is not a validation request of the provider.', { errors });
+    if (!equals(token as string, deps.verifyToken))
+      throw new Problem('forbidden', 'hub.verify_token is not the one that this service shares with the provider.');
+    response.json({ 'hub.challenge': challenge });
+  };
+}
+
+function acceptEvent(deps: WebhookDependencies): RequestHandler {
+  return async (request, response) => {
+    const startedAt = performance.now();
+    const labels = { object_type: 'unknown', aspect_type: 'unknown', result: 'refused' };
+    try {
+      checkSignature(request, deps.webhookSecret, deps.now());
+      const event = readWebhookEvent(readJson(request, false));
+      labels.object_type = event.objectType;
+      labels.aspect_type = event.aspect;
+      await deps.knownSubscriptions.mustTrust(event.subscriptionId).catch(refuseUntrusted);
+      if (event.objectType === 'athlete') {
+        labels.result = event.deauthorized ? 'deauthorized' : 'accepted';
+        if (event.deauthorized) await deps.deauthorize(event.ownerId);
+        response.json({ status: labels.result });
+      } else {
+        const { result, jobId } = await deps.acceptWebhook(event);
+        labels.result = result === 'joined' ? 'accepted' : result;
+        deps.logger.info(`webhook ${labels.result}`, {
+          component: 'webhook',
+          jobId,
+          activityId: event.objectId,
+          athleteId: event.ownerId,
+          aspect: event.aspect,
+        });
+        response.json({ status: labels.result, ...(jobId === undefined ? {} : { jobId }) });
+      }
+    } catch (error) {
+      if (isDatabaseAway(error)) labels.result = 'unavailable';
+      throw error;
+    } finally {
+      deps.metrics.webhookEvents.inc(labels);
+      deps.metrics.webhookAck.observe(
+        { code: labels.result === 'refused' ? '4xx' : labels.result === 'unavailable' ? '503' : '200' },
+        (performance.now() - startedAt) / 1000,
+      );
+    }
+  };
+}
+
+function refuseUntrusted(error: unknown): never {
+  if (error instanceof UnknownSubscriptionError) throw new Problem('forbidden', error.message);
+  throw error;
+}
+
+function equals(given: string, expected: string): boolean {
+  const a = Buffer.from(given);
+  const b = Buffer.from(expected);
+  return a.length === b.length && timingSafeEqual(a, b);
+}

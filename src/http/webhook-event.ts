@@ -1,0 +1,67 @@
+import { z } from 'zod';
+import type { Int64 } from '../domain/int64.ts';
+import { type ActivityEvent, ASPECTS } from '../domain/job.ts';
+import { Problem } from './problem.ts';
+import { int64 } from './route.ts';
+
+/** An event of an athlete: only the withdrawal of access matters. */
+export interface AthleteEvent {
+  objectType: 'athlete';
+  aspect: 'create' | 'update' | 'delete';
+  ownerId: Int64;
+  subscriptionId: Int64;
+  deauthorized: boolean;
+}
+
+// PostgreSQL stores neither NUL nor half a surrogate pair.
+const storable = (text: string) => text.toWellFormed().replaceAll('\0', '');
+const updateValue = z.union([z.string().transform(storable), z.boolean(), z.number(), z.null()]);
+const MAX_EPOCH_S = 32_503_680_000; // the year 3000
+
+const eventSchema = z.object({
+  object_type: z.enum(['activity', 'athlete']),
+  object_id: int64,
+  aspect_type: z.enum(ASPECTS),
+  owner_id: int64,
+  subscription_id: int64,
+  event_time: z.coerce.number({ error: 'must be whole seconds since the epoch' }).int().min(1).max(MAX_EPOCH_S),
+  updates: z.record(z.string().transform(storable), updateValue).nullish(),
+});
+
+/**
+ * Reads the body of a delivery. Unknown fields are ignored: the provider may add some.
+ * @throws Problem 400 naming each bad field
+ */
+export function readWebhookEvent(body: unknown): (ActivityEvent & { objectType: 'activity' }) | AthleteEvent {
+  const result = eventSchema.safeParse(body);
+  if (!result.success) {
+    const errors = result.error.issues.map((issue) => ({
+      field: ['body', ...issue.path.map(String)].join('.'),
+      message: issue.message,
+    }));
+    throw new Problem('badRequest', `The event cannot be read: ${errors.map(({ field }) => field).join(', ')}.`, {
+      errors,
+    });
+  }
+  const event = result.data;
+  const updates = event.updates ?? {};
+  if (event.object_type === 'athlete') {
+    const authorized = updates.authorized;
+    return {
+      objectType: 'athlete',
+      aspect: event.aspect_type,
+      ownerId: event.owner_id,
+      subscriptionId: event.subscription_id,
+      deauthorized: authorized === 'false' || authorized === false,
+    };
+  }
+  return {
+    objectType: 'activity',
+    objectId: event.object_id,
+    ownerId: event.owner_id,
+    aspect: event.aspect_type,
+    eventTime: new Date(event.event_time * 1000).toISOString(),
+    subscriptionId: event.subscription_id,
+    updates,
+  };
+}

@@ -1,0 +1,47 @@
+import { randomBytes } from 'node:crypto';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Config } from './config.ts';
+import { startEmbeddedPostgres } from './embedded-postgres.ts';
+import type { Logger } from './logger.ts';
+
+/** Where the service keeps its data, and the keys that encrypt tokens there. */
+export interface Storage {
+  connectionString: string;
+  encryptionKeys: readonly string[];
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the configured database server, or starts an embedded one under DATA_DIR. Beside an embedded one
+ * an encryption key is made and kept when none is configured.
+ */
+export async function openStorage(config: Config, logger: Logger): Promise<Storage> {
+  const configuredKeys = config.TOKEN_ENCRYPTION_KEY?.split(',');
+  if (config.DATABASE_URL !== undefined) {
+    return {
+      connectionString: config.DATABASE_URL,
+      encryptionKeys: configuredKeys ?? [],
+      close: async () => undefined,
+    };
+  }
+  const embedded = await startEmbeddedPostgres({
+    dataDir: config.DATA_DIR,
+    log: (level, message) => logger.log(level, message, { component: 'postgres' }),
+  });
+  return {
+    connectionString: embedded.connectionString,
+    encryptionKeys: configuredKeys ?? [await keptKey(join(config.DATA_DIR, 'token-encryption.key'))],
+    close: () => embedded.stop(),
+  };
+}
+
+async function keptKey(file: string): Promise<string> {
+  await mkdir(join(file, '..'), { recursive: true });
+  try {
+    await writeFile(file, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx' });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+  return (await readFile(file, 'utf8')).trim();
+}

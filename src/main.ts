@@ -1,0 +1,61 @@
+import { startService } from './compose.ts';
+import { ConfigError, readConfig } from './infra/config.ts';
+import { EmbeddedPostgresError } from './infra/embedded/embedded-postgres-error.ts';
+import { createLogger } from './infra/logger.ts';
+import { MigrationError, migrate } from './infra/migrate.ts';
+import { openStorage } from './infra/storage.ts';
+
+/** Exit codes: 0 stopped as asked, 1 failed, 2 refused to start for its configuration. */
+const EXIT_CONFIG = 2;
+const STOP_DEADLINE_MS = 25_000;
+
+async function main(): Promise<void> {
+  const config = readConfig();
+  const logger = createLogger({
+    level: config.LOG_LEVEL,
+    secrets: [
+      config.PROVIDER_CLIENT_SECRET,
+      config.PROVIDER_VERIFY_TOKEN,
+      config.ADMIN_TOKEN,
+      config.ADMIN_READ_TOKEN,
+      config.TOKEN_ENCRYPTION_KEY,
+      config.PROVIDER_WEBHOOK_SECRET,
+    ],
+  });
+  const storage = await openStorage(config, logger);
+  try {
+    await migrate({ connectionString: storage.connectionString, logger });
+    const service = await startService({ config, logger, ...storage });
+    await untilAskedToStop();
+    logger.info('stopping: no new work, running jobs end or are put back', { component: 'main' });
+    const deadline = setTimeout(() => {
+      logger.error('the stop took too long; ending now. Running jobs are taken back as stale', { component: 'main' });
+      process.exit(1);
+    }, STOP_DEADLINE_MS);
+    deadline.unref();
+    await service.stop();
+  } finally {
+    await storage.close();
+  }
+}
+
+/** Resolves at the first SIGINT or SIGTERM; a second one ends the process at once. */
+function untilAskedToStop(): Promise<void> {
+  return new Promise((resolve) => {
+    let asked = false;
+    const ask = () => {
+      if (asked) process.exit(1);
+      asked = true;
+      resolve();
+    };
+    process.on('SIGINT', ask);
+    process.on('SIGTERM', ask);
+  });
+}
+
+main().catch((error: unknown) => {
+  const foreseen =
+    error instanceof ConfigError || error instanceof MigrationError || error instanceof EmbeddedPostgresError;
+  process.stderr.write(`${foreseen ? error.message : ((error as Error).stack ?? String(error))}\n`);
+  process.exitCode = error instanceof ConfigError ? EXIT_CONFIG : 1;
+});
