@@ -90,7 +90,7 @@ BEGIN
       AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect text, "eventTime" timestamptz)
   ), inserted AS (
     INSERT INTO activity_fetch_job (activity_id, athlete_id, reason, force, aspect, event_time, created_at, requested_at)
-    SELECT "activityId", "athleteId", reason, force, aspect, "eventTime", v_now, v_now FROM x ORDER BY "activityId"
+    SELECT "activityId", "athleteId", reason, force, coalesce(aspect, 'create'), "eventTime", v_now, v_now FROM x ORDER BY "activityId"
     ON CONFLICT DO NOTHING
     RETURNING activity_id
   )
