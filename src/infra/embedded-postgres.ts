@@ -1,15 +1,14 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import pg from 'pg';
-import { claimCluster } from './embedded/claim-cluster.ts';
-import { createCluster, SUPERUSER } from './embedded/create-cluster.ts';
+import { type ClusterClaim, claimCluster } from './embedded/claim-cluster.ts';
 import { EmbeddedPostgresError } from './embedded/embedded-postgres-error.ts';
 import type { WriteLog } from './embedded/embedded-postgres-log.ts';
-import { keepPassword } from './embedded/keep-password.ts';
+import { openDataFolder } from './embedded/folders.ts';
+import { passwordPath } from './embedded/keep-password.ts';
 import { launchServer, type RunningServer } from './embedded/launch-server.ts';
-import { type ClusterLocation, exists, locateCluster, recordCreation } from './embedded/locate-cluster.ts';
+import { locateCluster, usualClusterDir } from './embedded/locate-cluster.ts';
+import { prepareCluster, SUPERUSER } from './embedded/prepare-cluster.ts';
 import { identifyProcess } from './embedded/process-identity.ts';
-import { type PostgresBinaries, provideBinaries } from './embedded/provide-binaries.ts';
+import { provideBinaries } from './embedded/provide-binaries.ts';
 import { stopOrphans, stopServer } from './embedded/stop-server.ts';
 
 /** A PostgreSQL server that belongs to this process. */
@@ -30,6 +29,8 @@ export interface EmbeddedPostgresOptions {
   postgresFlags?: readonly string[];
   /** Where root keeps what the server's account cannot reach otherwise. */
   sharedDir?: string;
+  /** Hears once of a server that ended without stop(). It stays ended. */
+  onUnexpectedEnd?: (error: EmbeddedPostgresError) => void;
 }
 
 const DATABASE = 'activity_sync';
@@ -41,76 +42,86 @@ const DATABASE = 'activity_sync';
  * @throws EmbeddedPostgresError with a code and a message that says what to do
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
-  const { log, sharedDir = '/var/lib/activity-sync', postgresFlags = [] } = options;
-  const location = await locateCluster(options.dataDir, sharedDir, log);
-  const claim = await claimCluster(location.clusterDir);
+  const { log } = options;
+  if (process.platform === 'win32') {
+    throw new EmbeddedPostgresError(
+      'UNSUPPORTED_PLATFORM',
+      'The embedded PostgreSQL runs on Linux and macOS. Set DATABASE_URL to a PostgreSQL server.',
+    );
+  }
+  const dataDir = await openDataFolder(options.dataDir);
+  const claims: ClusterClaim[] = [await claimCluster(usualClusterDir(dataDir), log)];
+  const releaseClaims = async () => {
+    for (const claim of claims) await claim.release();
+  };
   try {
-    await stopOrphans(location.clusterDir, log);
-    const binaries = await provideBinaries(location.user, sharedDir, log);
-    const password = await keepPassword(location.dataDir);
-    await ensureCluster(location, binaries, password, log);
-    const server = await launchServer({ ...location, binaries, postgresFlags, log });
-    const supervision = supervise(server, log);
-    const connectionString = `postgresql://${SUPERUSER}:${password}@127.0.0.1:${server.port}/${DATABASE}`;
-    try {
-      await ensureDatabase(connectionString);
-    } catch (error) {
-      await supervision.stop();
-      throw error;
-    }
-    log('info', `PostgreSQL runs on 127.0.0.1:${server.port} (process ${server.pid}, data in ${location.clusterDir})`);
+    const server = await startInClaimedFolder(dataDir, options, claims);
     return {
-      connectionString,
-      port: server.port,
-      pid: server.pid,
+      ...server,
       stop: async () => {
-        await supervision.stop();
-        await claim.release();
+        await server.stop();
+        await releaseClaims();
       },
     };
   } catch (error) {
-    await claim.release();
+    await releaseClaims();
     throw error;
   }
 }
 
-async function ensureCluster(
-  location: ClusterLocation,
-  binaries: PostgresBinaries,
-  password: string,
-  log: WriteLog,
-): Promise<void> {
-  const versionFile = join(location.clusterDir, 'PG_VERSION');
-  if (!(await exists(versionFile))) await createCluster({ ...location, password, binaries, log });
-  await recordCreation(location);
-  const version = (await readFile(versionFile, 'utf8')).trim();
-  log('debug', `the cluster is of PostgreSQL ${version}`);
+async function startInClaimedFolder(
+  dataDir: string,
+  options: EmbeddedPostgresOptions,
+  claims: ClusterClaim[],
+): Promise<EmbeddedPostgres> {
+  const { log, sharedDir = '/var/lib/activity-sync', postgresFlags = [] } = options;
+  const location = await locateCluster(dataDir, sharedDir, log);
+  // A copy of the data folder points to the same cluster elsewhere, and must not run it as well.
+  if (location.clusterDir !== usualClusterDir(dataDir)) claims.push(await claimCluster(location.clusterDir, log));
+  await stopOrphans(location.clusterDir, log);
+  const binaries = await provideBinaries(location.user, sharedDir, log);
+  const password = await prepareCluster(location, binaries, log);
+  const server = await launchServer({ ...location, binaries, postgresFlags, log });
+  const stop = superviseServer(server, options);
+  const connectionString = `postgresql://${SUPERUSER}:${password}@127.0.0.1:${server.port}/${DATABASE}`;
+  try {
+    await ensureDatabase(connectionString, passwordPath(dataDir));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  log('info', `PostgreSQL runs on 127.0.0.1:${server.port} (process ${server.pid}, data in ${location.clusterDir})`);
+  return { connectionString, port: server.port, pid: server.pid, stop };
 }
 
-/** Ends the server with this process, and says so when it ends by itself. */
-function supervise(server: RunningServer, log: WriteLog): { stop(): Promise<void> } {
-  let stopping: Promise<void> | undefined;
+/**
+ * Ends the server with this process, and says so when it ends by itself.
+ * @returns stops it, once however often it is called
+ */
+function superviseServer(server: RunningServer, options: EmbeddedPostgresOptions): () => Promise<void> {
   const identity = identifyProcess(server.pid);
+  let stopping: Promise<void> | undefined;
   // A process that leaves without stop() takes its server along; after SIGKILL the next start does.
   const endWithProcess = () => server.process.kill('SIGINT');
   process.once('exit', endWithProcess);
   void server.ended.then((reason) => {
     process.off('exit', endWithProcess);
-    if (stopping === undefined) log('error', `PostgreSQL ended by itself (${reason}). Restart the service.`);
+    if (stopping !== undefined) return;
+    const error = new EmbeddedPostgresError('ENDED', `PostgreSQL ended by itself (${reason}). Restart the service.`);
+    options.log('error', error.message);
+    options.onUnexpectedEnd?.(error);
   });
   const stop = async () => {
-    if (identity !== undefined) await stopServer(identity, log);
+    if (identity !== undefined) await stopServer(identity, options.log);
     await server.ended;
   };
-  return {
-    stop: () => {
-      stopping ??= stop();
-      return stopping;
-    },
+  return () => {
+    stopping ??= stop();
+    return stopping;
   };
 }
 
-async function ensureDatabase(connectionString: string): Promise<void> {
+async function ensureDatabase(connectionString: string, passwordFile: string): Promise<void> {
   const maintenance = new URL(connectionString);
   maintenance.pathname = '/postgres';
   const client = new pg.Client({ connectionString: maintenance.href });
@@ -119,9 +130,14 @@ async function ensureDatabase(connectionString: string): Promise<void> {
     const { rowCount } = await client.query('SELECT FROM pg_database WHERE datname = $1', [DATABASE]);
     if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`);
   } catch (error) {
+    const INVALID_PASSWORD = '28P01';
+    const remedy =
+      (error as { code?: string }).code === INVALID_PASSWORD
+        ? `Delete ${passwordFile}, and the next start sets a new password.`
+        : 'Start again, or set DATABASE_URL.';
     throw new EmbeddedPostgresError(
       'START_FAILED',
-      `PostgreSQL started, but its database cannot be opened: ${(error as Error).message}.`,
+      `PostgreSQL started, but its database cannot be opened: ${(error as Error).message}. ${remedy}`,
       { cause: error },
     );
   } finally {

@@ -1,5 +1,6 @@
-import { readFile, stat } from 'node:fs/promises';
+import { access, constants, readFile, stat } from 'node:fs/promises';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
+import { exists } from './folders.ts';
 import { runCommand, type ServerUser } from './run-command.ts';
 
 const UNPRIVILEGED_NAMES = ['postgres', 'nobody'];
@@ -14,41 +15,49 @@ const UNPRIVILEGED_NAMES = ['postgres', 'nobody'];
  */
 export async function chooseServerUser(folders: readonly string[]): Promise<ServerUser | undefined> {
   if (process.getuid?.() !== 0) return undefined;
-  const accounts = parseAccounts(await readFile('/etc/passwd', 'utf8').catch(() => ''));
-  for (const folder of folders) {
-    const owner = await readOwner(folder);
-    const account = accounts.find(({ uid }) => uid === owner);
-    if (account !== undefined && account.uid !== 0) return account;
-  }
-  for (const name of UNPRIVILEGED_NAMES) {
-    const account = accounts.find((candidate) => candidate.name === name);
-    if (account !== undefined && account.uid !== 0) return account;
-  }
-  throw new EmbeddedPostgresError(
-    'NO_SERVER_USER',
-    'PostgreSQL does not run as root, and this system has neither a user postgres nor a user nobody to run it as. Start the service as an ordinary user, or set DATABASE_URL.',
-  );
+  const accounts = parseAccounts((await exists('/etc/passwd')) ? await readFile('/etc/passwd', 'utf8') : '');
+  const owners = await Promise.all(folders.map(readOwner));
+  const user =
+    owners.map((owner) => accounts.find(({ uid }) => uid === owner)).find((account) => account !== undefined) ??
+    UNPRIVILEGED_NAMES.map((wanted) => accounts.find(({ name }) => name === wanted)).find(
+      (account) => account !== undefined,
+    );
+  if (user === undefined) throw noServerUser('this system has neither a user postgres nor a user nobody to run it as');
+  const { exitCode, output } = await runCommand('/bin/sh', ['-c', 'exit 0'], { user });
+  if (exitCode !== 0) throw noServerUser(`this process may not switch to the user ${user.name} (${output})`);
+  return user;
 }
 
 /** Whether the account can enter a folder, tried for real, since more than mode bits decides that. */
 export async function canEnter(folder: string, user: ServerUser | undefined): Promise<boolean> {
-  const { exitCode } = await runCommand('/bin/sh', ['-c', 'cd -- "$1"', 'sh', folder], { user });
-  return exitCode === 0;
+  if (user !== undefined) {
+    return (await runCommand('/bin/sh', ['-c', 'cd -- "$1"', 'sh', folder], { user })).exitCode === 0;
+  }
+  try {
+    await access(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+    return true;
+  } catch (error) {
+    if (['EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;
+    throw error;
+  }
 }
 
+/** The accounts of the system, without those that are root. */
 function parseAccounts(passwd: string): ServerUser[] {
   return passwd
     .split('\n')
     .map((line) => line.split(':'))
-    .filter((fields) => fields.length >= 4)
+    .filter((fields) => fields.length >= 4 && fields[2] !== '0')
     .map(([name = '', , uid, gid]) => ({ name, uid: Number(uid), gid: Number(gid) }));
 }
 
 async function readOwner(folder: string): Promise<number | undefined> {
-  try {
-    return (await stat(folder)).uid;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
+  return (await exists(folder)) ? (await stat(folder)).uid : undefined;
+}
+
+function noServerUser(reason: string): EmbeddedPostgresError {
+  return new EmbeddedPostgresError(
+    'NO_SERVER_USER',
+    `PostgreSQL does not run as root, and ${reason}. Start the service as an ordinary user, or set DATABASE_URL.`,
+  );
 }

@@ -3,8 +3,10 @@
  * - `ALREADY_RUNNING`: a living process runs the server of this data folder
  * - `UNSUPPORTED_PLATFORM`, `BINARIES_UNUSABLE`: the package brings nothing that runs here
  * - `NO_SERVER_USER`: started as root, and no unprivileged user to run the server as
- * - `CLUSTER_MISSING`, `CLUSTER_UNUSABLE`: the data is not where it was, or not readable by this server
+ * - `CLUSTER_MISSING`, `CLUSTER_UNUSABLE`: the data is not where it was, or not usable by this server
+ * - `FOLDER_UNUSABLE`: a folder for the data cannot be created or written
  * - `INITDB_FAILED`, `START_FAILED`, `STOP_FAILED`: PostgreSQL's own complaint, quoted in the message
+ * - `ENDED`: the running server ended by itself
  */
 export type EmbeddedPostgresErrorCode =
   | 'ALREADY_RUNNING'
@@ -13,11 +15,13 @@ export type EmbeddedPostgresErrorCode =
   | 'NO_SERVER_USER'
   | 'CLUSTER_MISSING'
   | 'CLUSTER_UNUSABLE'
+  | 'FOLDER_UNUSABLE'
   | 'INITDB_FAILED'
   | 'START_FAILED'
-  | 'STOP_FAILED';
+  | 'STOP_FAILED'
+  | 'ENDED';
 
-/** The embedded PostgreSQL cannot start or stop; the message says why and what to do. */
+/** The embedded PostgreSQL cannot start, run or stop; the message says why and what to do. */
 export class EmbeddedPostgresError extends Error {
   override name = 'EmbeddedPostgresError';
   readonly code: EmbeddedPostgresErrorCode;

@@ -6,20 +6,27 @@ export type WriteLog = (level: LogLevel, message: string) => void;
 /** Put before each line of the server's log: which kind of process speaks. */
 export const LOG_LINE_PREFIX = '%b|';
 
+/** A session of a client, before and after it is admitted. */
+const CLIENT_SPEAKERS = ['client backend', 'dead-end client backend', 'not initialized'];
+
 /**
  * Passes on one line of the server's log at the level that it has for us. What a client's own session
  * reports, the client has been told already, and decides itself whether somebody must act.
  * @param line one line, written with LOG_LINE_PREFIX
  */
 export function forwardServerLine(line: string, log: WriteLog): void {
-  const [, speaker, severity, message] = /^([^|]*)\|([A-Z0-9]+): {2}(.*)$/.exec(line) ?? [];
+  const [, speaker = '', severity, message = ''] = /^([^|]*)\|([A-Z0-9]+): {2}(.*)$/.exec(line) ?? [];
   if (severity === undefined) log('debug', line.trim());
-  else log(levelOf(severity, speaker ?? ''), `${severity}: ${message}`);
+  else log(levelOf(severity, speaker, message), `${severity}: ${message}`);
 }
 
-function levelOf(severity: string, speaker: string): LogLevel {
+function levelOf(severity: string, speaker: string, message: string): LogLevel {
   if (severity === 'PANIC') return 'error';
-  if (speaker === 'client backend') return 'debug';
+  if (CLIENT_SPEAKERS.includes(speaker)) return 'debug';
+  // A part of the server that ends because it was told to.
+  if (message.includes('due to administrator command')) return 'debug';
   if (severity === 'FATAL' || severity === 'ERROR') return 'error';
-  return severity === 'WARNING' ? 'warn' : 'debug';
+  if (severity === 'WARNING') return 'warn';
+  // Recovery after a crash can take minutes, and shows its progress.
+  return speaker === 'startup' && !message.startsWith('database system was shut down') ? 'info' : 'debug';
 }

@@ -1,18 +1,29 @@
 import { randomBytes } from 'node:crypto';
 import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { exists } from './locate-cluster.ts';
+import { exists, inheritOwner } from './folders.ts';
 
-/**
- * Reads the password of the cluster's superuser, or invents one at the first start. The file lies in the
- * data folder and is readable by its owner only.
- */
-export async function keepPassword(dataDir: string): Promise<string> {
-  const path = join(dataDir, 'postgres-password');
-  if (!(await exists(path))) {
-    await writeFile(`${path}.new`, randomBytes(24).toString('base64url'), { mode: 0o600, flush: true });
-    await rename(`${path}.new`, path);
-  }
-  await chmod(path, 0o600);
-  return (await readFile(path, 'utf8')).trim();
+/** Where the password of the cluster's superuser is kept. */
+export function passwordPath(dataDir: string): string {
+  return join(dataDir, 'postgres-password');
+}
+
+/** Reads the kept password; undefined when there is none. */
+export async function readPassword(dataDir: string): Promise<string | undefined> {
+  const path = passwordPath(dataDir);
+  return (await exists(path)) ? (await readFile(path, 'utf8')).trim() : undefined;
+}
+
+/** Invents a password: 32 characters that need no escaping in a URL or in SQL. */
+export function inventPassword(): string {
+  return randomBytes(24).toString('base64url');
+}
+
+/** Keeps a password in a file that only its owner can read. */
+export async function keepPassword(dataDir: string, password: string): Promise<void> {
+  const path = passwordPath(dataDir);
+  await writeFile(`${path}.new`, password, { mode: 0o600, flush: true });
+  await chmod(`${path}.new`, 0o600);
+  await inheritOwner(`${path}.new`);
+  await rename(`${path}.new`, path);
 }

@@ -2,22 +2,21 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
 import { forwardServerLine, LOG_LINE_PREFIX, type WriteLog } from './embedded-postgres-log.ts';
 import type { PostgresBinaries } from './provide-binaries.ts';
 import { accountOf, PROGRAM_ENVIRONMENT, type ServerUser } from './run-command.ts';
+import { serverTitle } from './stop-server.ts';
 
 /** A server that accepts connections. */
 export interface RunningServer {
   pid: number;
   port: number;
   process: ChildProcess;
-  /** Settles when the process has ended, with the reason. */
+  /** Settles with the reason when the process has ended. */
   ended: Promise<string>;
 }
-
-const PORT_ATTEMPTS = 5;
-const KEPT_LINES = 12;
 
 export interface LaunchOptions {
   clusterDir: string;
@@ -27,6 +26,12 @@ export interface LaunchOptions {
   log: WriteLog;
 }
 
+/** Reasons not to start that pass by themselves: the port was taken in the meantime, or old sessions still end. */
+const PASSING_COMPLAINTS = ['Address already in use', 'pre-existing shared memory block'];
+const ATTEMPTS = 10;
+const PAUSE_MS = 500;
+const KEPT_LINES = 12;
+
 /**
  * Starts the server on a free port of 127.0.0.1, in a session of its own, so that Ctrl-C in the terminal
  * reaches the service only, and waits until it accepts connections (after a crash: has recovered).
@@ -35,14 +40,16 @@ export interface LaunchOptions {
 export async function launchServer(options: LaunchOptions): Promise<RunningServer> {
   for (let attempt = 1; ; attempt += 1) {
     const outcome = await launchOnce(options, await findFreePort());
-    if (!('lastLines' in outcome)) return outcome;
-    // Between the search and the start somebody else may take the port.
-    const portTaken = outcome.lastLines.some((line) => line.includes('Address already in use'));
-    if (portTaken && attempt < PORT_ATTEMPTS) continue;
-    throw new EmbeddedPostgresError(
-      'START_FAILED',
-      `PostgreSQL did not start with ${options.clusterDir} (${outcome.reason}): ${outcome.lastLines.join(' / ')}. Clear the way for it, or set DATABASE_URL.`,
-    );
+    if ('pid' in outcome) return outcome;
+    const { reason, lastLines } = outcome;
+    const passes = lastLines.some((line) => PASSING_COMPLAINTS.some((complaint) => line.includes(complaint)));
+    if (!passes || attempt === ATTEMPTS) {
+      throw new EmbeddedPostgresError(
+        'START_FAILED',
+        `PostgreSQL did not start with ${options.clusterDir} (${reason}): ${lastLines.join(' / ')}. Remove the cause that it names, or set DATABASE_URL.`,
+      );
+    }
+    await delay(PAUSE_MS);
   }
 }
 
@@ -77,6 +84,7 @@ function serverArguments(options: LaunchOptions, port: number): string[] {
     port,
     listen_addresses: '127.0.0.1',
     unix_socket_directories: '',
+    cluster_name: serverTitle(options.clusterDir),
     max_connections: 200,
     shared_buffers: '128MB',
     timezone: 'UTC',
@@ -93,11 +101,18 @@ function serverArguments(options: LaunchOptions, port: number): string[] {
   return ['-D', options.clusterDir, ...flags, ...options.postgresFlags];
 }
 
-async function describeEnd(child: ChildProcess): Promise<string> {
+/** Waits for the end of the process and of its log, which sessions that outlive it may hold open a little longer. */
+function describeEnd(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
-    child.on('error', (error) => resolve(error.message));
-    // 'close' and not 'exit': by then the last lines of its log have been read.
-    child.on('close', (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`));
+    child.once('error', (error) => resolve(error.message));
+    child.once('exit', (code, signal) => {
+      const reason = signal === null ? `exit code ${code}` : `signal ${signal}`;
+      const logDeadline = setTimeout(() => child.stderr?.destroy(), PAUSE_MS);
+      child.once('close', () => {
+        clearTimeout(logDeadline);
+        resolve(reason);
+      });
+    });
   });
 }
 

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdir, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { readFile, realpath, rename, stat, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { canEnter, chooseServerUser } from './choose-server-user.ts';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
 import type { WriteLog } from './embedded-postgres-log.ts';
+import { createOpenFolders, exists, inheritOwner } from './folders.ts';
 import type { ServerUser } from './run-command.ts';
 
 /** Where a data folder's cluster is and who runs it. */
 export interface ClusterLocation {
-  /** The data folder, as an absolute path without symbolic links. */
   dataDir: string;
   clusterDir: string;
   user: ServerUser | undefined;
@@ -23,57 +23,46 @@ interface LocationRecord {
 
 const RECORD_NAME = 'postgres-location.json';
 
+/** Where the cluster of a data folder belongs, unless the folder is closed to the server's account. */
+export function usualClusterDir(dataDir: string): string {
+  return join(dataDir, 'postgres');
+}
+
 /**
  * Finds the place of the cluster: `<dataDir>/postgres`, or, when root starts the service in a folder that
  * the server's account cannot enter, a folder of its own under `sharedDir`, noted in the data folder.
+ * Only to be called with the claim on the usual place.
  * @throws EmbeddedPostgresError `CLUSTER_MISSING` when the noted place is gone, `CLUSTER_UNUSABLE` when
  * the account cannot enter it
  */
-export async function locateCluster(dataDirOption: string, sharedDir: string, log: WriteLog): Promise<ClusterLocation> {
-  await mkdir(dataDirOption, { recursive: true });
-  const dataDir = await realpath(dataDirOption);
+export async function locateCluster(dataDir: string, sharedDir: string, log: WriteLog): Promise<ClusterLocation> {
   const record = await readRecord(dataDir);
-  if (record?.created === true && !(await exists(record.clusterDir))) throw clusterMissing(dataDir, record.clusterDir);
-  const clusterDir = record?.clusterDir ?? join(dataDir, 'postgres');
+  const clusterDir = record?.clusterDir ?? usualClusterDir(dataDir);
   const user = await chooseServerUser([clusterDir, dataDir]);
   if (await exists(clusterDir)) {
     if (!(await canEnter(clusterDir, user))) throw await clusterUnusable(clusterDir, user);
     return { dataDir, clusterDir, user };
   }
+  if (record?.created === true) throw clusterMissing(dataDir, clusterDir);
   if (record === undefined && (await canEnter(dataDir, user))) return { dataDir, clusterDir, user };
   if (user === undefined) throw await clusterUnusable(dataDir, user);
-  const elsewhere =
-    record?.clusterDir ?? join(sharedDir, 'clusters', `${basename(dataDir)}-${randomUUID()}`, 'postgres');
-  await createOpenFolders(sharedDir, join(sharedDir, 'clusters'), join(elsewhere, '..'));
-  await writeRecord(dataDir, { clusterDir: elsewhere, created: false });
-  log('info', `${dataDir} is closed to the user ${user.name}, who runs PostgreSQL; its data is kept in ${elsewhere}`);
-  return { dataDir, clusterDir: elsewhere, user };
+  return { dataDir, clusterDir: await chooseOtherPlace(dataDir, sharedDir, user, log), user };
 }
 
 /** Notes that the cluster now holds data; nothing to do for one that lies in its data folder. */
-export async function recordCreation(location: ClusterLocation): Promise<void> {
-  const record = await readRecord(location.dataDir);
-  if (record !== undefined && !record.created) await writeRecord(location.dataDir, { ...record, created: true });
+export async function recordCreation(dataDir: string): Promise<void> {
+  const record = await readRecord(dataDir);
+  if (record !== undefined && !record.created) await writeRecord(dataDir, { ...record, created: true });
 }
 
-/** Creates folders that every account may enter, whatever the umask. */
-export async function createOpenFolders(...folders: string[]): Promise<void> {
-  for (const folder of folders) {
-    if (await exists(folder)) continue;
-    await mkdir(folder, { recursive: true });
-    await chmod(folder, 0o755);
-  }
-}
-
-/** Whether something stands at the path. */
-export async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
-    throw error;
-  }
+async function chooseOtherPlace(dataDir: string, sharedDir: string, user: ServerUser, log: WriteLog): Promise<string> {
+  // A name that no other project had before, so that no forgotten cluster comes back to life.
+  const place = join(sharedDir, 'clusters', `${basename(dirname(dataDir))}-${randomUUID()}`);
+  await createOpenFolders(sharedDir, dirname(place), place);
+  const clusterDir = join(await realpath(place), 'postgres');
+  await writeRecord(dataDir, { clusterDir, created: false });
+  log('warn', `${dataDir} is closed to the user ${user.name}, who runs PostgreSQL; its data is kept in ${clusterDir}`);
+  return clusterDir;
 }
 
 async function readRecord(dataDir: string): Promise<LocationRecord | undefined> {
@@ -84,6 +73,7 @@ async function readRecord(dataDir: string): Promise<LocationRecord | undefined> 
 async function writeRecord(dataDir: string, record: LocationRecord): Promise<void> {
   const path = join(dataDir, RECORD_NAME);
   await writeFile(`${path}.new`, JSON.stringify(record), { flush: true });
+  await inheritOwner(`${path}.new`);
   await rename(`${path}.new`, path);
 }
 
@@ -99,6 +89,6 @@ async function clusterUnusable(folder: string, user: ServerUser | undefined): Pr
   const owner = (await stat(folder)).uid;
   return new EmbeddedPostgresError(
     'CLUSTER_UNUSABLE',
-    `The user ${name}, who has to run PostgreSQL, cannot enter ${folder} (its owner is the user number ${owner}). Make that folder and those above it accessible to that user, start the service as its owner or as root, or choose another DATA_DIR.`,
+    `The user ${name}, who has to run PostgreSQL, cannot enter ${folder} (its owner is the user number ${owner}). Open that folder and those above it to that user, start the service as its owner or as root, or choose another DATA_DIR.`,
   );
 }

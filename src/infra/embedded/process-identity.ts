@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { hostname } from 'node:os';
 
 /** A process for good: its number is given to another process later, its number and start are not. */
 export interface ProcessIdentity {
@@ -23,24 +24,34 @@ export function isRunning(identity: ProcessIdentity): boolean {
   return startedAt !== undefined && (startedAt === identity.startedAt || startedAt === HIDDEN);
 }
 
-/** The words of a process's command line, joined by spaces; empty when it has ended. */
+/** Names the machine or container whose process numbers this process sees. */
+export function readProcessSpace(): string {
+  return process.platform === 'linux' ? `${hostname()} ${readlinkSync('/proc/self/ns/pid')}` : hostname();
+}
+
+/** The command line of a process, its words joined by spaces; empty when it has ended. */
 export function readCommandLine(pid: number): string {
   return process.platform === 'linux'
     ? (readOrUndefined(`/proc/${pid}/cmdline`) ?? '').split('\0').join(' ').trim()
-    : askPs(pid, 'command');
+    : askPs(['-p', String(pid), '-o', 'command=']);
 }
 
-/** The processes whose current folder is `folder`: all processes of a PostgreSQL server work in its cluster. */
-export function findProcessesIn(folder: string): number[] {
-  if (process.platform !== 'linux') return [];
-  return readdirSync('/proc')
-    .filter((name) => /^[0-9]+$/.test(name) && currentFolder(name) === folder)
-    .map(Number);
+/** The numbers of the processes whose command line starts so. */
+export function findProcesses(commandStart: string): number[] {
+  if (process.platform === 'linux') {
+    const pids = readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name));
+    return pids.map(Number).filter((pid) => readCommandLine(pid).startsWith(commandStart));
+  }
+  return askPs(['-axo', 'pid=,command='])
+    .split('\n')
+    .map((line) => /^\s*([0-9]+) (.*)$/.exec(line))
+    .filter((match) => match?.[2]?.startsWith(commandStart) === true)
+    .map((match) => Number(match?.[1]));
 }
 
 function readStart(pid: number): string | undefined {
   if (!exists(pid)) return undefined;
-  if (process.platform !== 'linux') return askPs(pid, 'lstart') || undefined;
+  if (process.platform !== 'linux') return askPs(['-p', String(pid), '-o', 'lstart=']) || undefined;
   const stat = readOrUndefined(`/proc/${pid}/stat`);
   if (stat === undefined) return exists(pid) ? HIDDEN : undefined;
   // The program's name stands in parentheses and may contain anything; the state and the start, in clock
@@ -59,9 +70,9 @@ function exists(pid: number): boolean {
   }
 }
 
-function askPs(pid: number, column: string): string {
+function askPs(args: string[]): string {
   try {
-    return execFileSync('ps', ['-p', String(pid), '-o', `${column}=`], { encoding: 'utf8' }).trim();
+    return execFileSync('ps', args, { encoding: 'utf8' }).trim();
   } catch (error) {
     // ps ends with 1 when there is no such process.
     if ((error as { status?: number }).status === 1) return '';
@@ -69,24 +80,12 @@ function askPs(pid: number, column: string): string {
   }
 }
 
-function currentFolder(pid: string): string | undefined {
-  try {
-    return readlinkSync(`/proc/${pid}/cwd`);
-  } catch (error) {
-    return ignoreGoneOrForbidden(error);
-  }
-}
-
 function readOrUndefined(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    return ignoreGoneOrForbidden(error);
+    const code = (error as NodeJS.ErrnoException).code ?? '';
+    if (!['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes(code)) throw error;
+    return undefined;
   }
-}
-
-function ignoreGoneOrForbidden(error: unknown): undefined {
-  const code = (error as NodeJS.ErrnoException).code ?? '';
-  if (!['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes(code)) throw error;
-  return undefined;
 }

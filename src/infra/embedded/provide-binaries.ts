@@ -4,13 +4,15 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
 import type { WriteLog } from './embedded-postgres-log.ts';
-import { createOpenFolders, exists } from './locate-cluster.ts';
+import { createOpenFolders, exists } from './folders.ts';
 import { runCommand, type ServerUser } from './run-command.ts';
 
 /** PostgreSQL's programs, as absolute paths. */
 export interface PostgresBinaries {
   initdb: string;
   postgres: string;
+  /** As a cluster notes it in PG_VERSION, e.g. "18". */
+  majorVersion: string;
 }
 
 /**
@@ -26,13 +28,13 @@ export async function provideBinaries(
   const source = await resolvePackage();
   await restoreSymlinks(source.nativeDir);
   const inPackage = await tryBinaries(source.nativeDir, user);
-  if (inPackage.complaint === undefined) return inPackage.binaries;
+  if ('binaries' in inPackage) return inPackage.binaries;
   if (user === undefined) throw binariesUnusable(source.nativeDir, inPackage.complaint);
 
   const copyDir = join(sharedDir, 'binaries', `${source.version}-${process.platform}-${process.arch}`);
   if (!(await exists(copyDir))) await copyBinaries(source.nativeDir, copyDir, user, log);
   const inCopy = await tryBinaries(copyDir, user);
-  if (inCopy.complaint !== undefined) throw binariesUnusable(copyDir, inCopy.complaint);
+  if ('complaint' in inCopy) throw binariesUnusable(copyDir, inCopy.complaint);
   return inCopy.binaries;
 }
 
@@ -78,18 +80,22 @@ async function linkExists(path: string): Promise<boolean> {
   }
 }
 
+/** Runs the server's program for its version; what it says instead is the complaint. */
 async function tryBinaries(
   nativeDir: string,
   user: ServerUser | undefined,
-): Promise<{ binaries: PostgresBinaries; complaint: string | undefined }> {
-  const binaries = { initdb: join(nativeDir, 'bin', 'initdb'), postgres: join(nativeDir, 'bin', 'postgres') };
-  const { exitCode, output } = await runCommand(binaries.postgres, ['--version'], { user });
-  return { binaries, complaint: exitCode === 0 ? undefined : output || `exit code ${exitCode}` };
+): Promise<{ binaries: PostgresBinaries } | { complaint: string }> {
+  const initdb = join(nativeDir, 'bin', 'initdb');
+  const postgres = join(nativeDir, 'bin', 'postgres');
+  const { exitCode, output } = await runCommand(postgres, ['--version'], { user });
+  const majorVersion = /\(PostgreSQL\) ([0-9]+)/.exec(output)?.[1];
+  if (exitCode !== 0 || majorVersion === undefined) return { complaint: output || `exit code ${exitCode}` };
+  return { binaries: { initdb, postgres, majorVersion } };
 }
 
 /** Fills a folder beside the target and renames it: a concurrent or interrupted start never sees half a copy. */
 async function copyBinaries(nativeDir: string, copyDir: string, user: ServerUser, log: WriteLog): Promise<void> {
-  log('info', `${nativeDir} is closed to the user ${user.name}; copying PostgreSQL's programs to ${copyDir}`);
+  log('info', `${nativeDir} is closed to the user ${user.name}; copying PostgreSQL's programs (60 MB) to ${copyDir}`);
   await createOpenFolders(dirname(dirname(copyDir)), dirname(copyDir));
   const draft = join(dirname(copyDir), `draft-${randomUUID()}`);
   try {
@@ -101,7 +107,7 @@ async function copyBinaries(nativeDir: string, copyDir: string, user: ServerUser
     // Another start was faster.
     if (!['ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   }
-  log('info', `${basename(copyDir)} copied`);
+  log('info', 'PostgreSQL copied');
 }
 
 async function openToEveryone(folder: string): Promise<void> {
