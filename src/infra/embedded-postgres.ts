@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import pg from 'pg';
 import { type ClusterClaim, claimCluster } from './embedded/claim-cluster.ts';
 import { EmbeddedPostgresError } from './embedded/embedded-postgres-error.ts';
@@ -5,7 +6,7 @@ import type { WriteLog } from './embedded/embedded-postgres-log.ts';
 import { openDataFolder } from './embedded/folders.ts';
 import { passwordPath } from './embedded/keep-password.ts';
 import { launchServer, type RunningServer } from './embedded/launch-server.ts';
-import { locateCluster, usualClusterDir } from './embedded/locate-cluster.ts';
+import { deleteCluster, findClusterDir, locateCluster, usualClusterDir } from './embedded/locate-cluster.ts';
 import { prepareCluster, SUPERUSER } from './embedded/prepare-cluster.ts';
 import { identifyProcess } from './embedded/process-identity.ts';
 import { provideBinaries } from './embedded/provide-binaries.ts';
@@ -66,6 +67,23 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   } catch (error) {
     await releaseClaims();
     throw error;
+  }
+}
+
+/**
+ * Deletes the database of a data folder, for databases that were only meant for a while. A server that a
+ * killed process left running is stopped first.
+ * @throws EmbeddedPostgresError `ALREADY_RUNNING` while a living process runs it, this one included
+ */
+export async function removeEmbeddedPostgres(options: { dataDir: string; log: WriteLog }): Promise<void> {
+  const dataDir = await openDataFolder(options.dataDir);
+  const claim = await claimCluster(usualClusterDir(dataDir), options.log);
+  try {
+    await stopOrphans(await findClusterDir(dataDir), options.log);
+    await deleteCluster(dataDir);
+    await rm(passwordPath(dataDir), { force: true });
+  } finally {
+    await claim.release();
   }
 }
 

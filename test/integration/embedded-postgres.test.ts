@@ -10,6 +10,7 @@ import type { EmbeddedPostgresError } from '../../src/infra/embedded/embedded-po
 import {
   type EmbeddedPostgres,
   type EmbeddedPostgresOptions,
+  removeEmbeddedPostgres,
   startEmbeddedPostgres,
 } from '../../src/infra/embedded-postgres.ts';
 
@@ -221,6 +222,17 @@ if (process.getuid?.() === 0) {
       const second = await startInClosedFolder();
       expect(await readNote(second.connectionString)).toBe(note);
       expect(await readPlace()).toBe(place);
+    });
+
+    it('removes all that it kept elsewhere', async () => {
+      const server = await startInClosedFolder();
+      await expect(removeEmbeddedPostgres({ dataDir, log: () => undefined })).rejects.toMatchObject({
+        code: 'ALREADY_RUNNING',
+      });
+      await server.stop();
+      await removeEmbeddedPostgres({ dataDir, log: () => undefined });
+      expect(await readdir(join(folder, 'shared', 'clusters'))).toEqual([]);
+      expect(await readdir(dataDir)).toEqual(['postgres.claims']);
     });
 
     it('does not start empty when the noted place is gone', async () => {

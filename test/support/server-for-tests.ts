@@ -1,13 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, glob, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { startEmbeddedPostgres } from '../../src/infra/embedded-postgres.ts';
+import { EmbeddedPostgresError } from '../../src/infra/embedded/embedded-postgres-error.ts';
+import type { LogLevel } from '../../src/infra/embedded/embedded-postgres-log.ts';
+import { removeEmbeddedPostgres, startEmbeddedPostgres } from '../../src/infra/embedded-postgres.ts';
 
 /** The names under which the test files find what the global setup prepared. */
 export const ADMIN_URL_VARIABLE = 'TEST_ADMIN_DATABASE_URL';
 export const RUN_ID_VARIABLE = 'TEST_RUN_ID';
+
+const FOLDER_PREFIX = 'activity-sync-test-';
 
 /** The database server of one Jest run. */
 export interface ServerForTests {
@@ -27,16 +31,14 @@ export async function startServerForTests(): Promise<ServerForTests> {
     return { adminUrl: given, runId, stop: () => dropDatabasesOfRun(given, runId) };
   }
 
-  const dataDir = await mkdtemp(join(tmpdir(), 'activity-sync-test-'));
-  const removeFolder = () => rm(dataDir, { recursive: true, force: true });
+  await removeLeftovers();
+  const dataDir = await mkdtemp(join(tmpdir(), FOLDER_PREFIX));
   try {
     // Open to the account that runs PostgreSQL when the tests run as root.
     await chmod(dataDir, 0o755);
     const postgres = await startEmbeddedPostgres({
       dataDir,
-      log: (level, message) => {
-        if (level === 'error') process.stderr.write(`PostgreSQL of the tests: ${message}\n`);
-      },
+      log: reportErrors,
       postgresFlags: ['-c', 'fsync=off', '-c', 'synchronous_commit=off', '-c', 'full_page_writes=off'],
     });
     return {
@@ -44,13 +46,37 @@ export async function startServerForTests(): Promise<ServerForTests> {
       runId,
       stop: async () => {
         await postgres.stop();
-        await removeFolder();
+        await removeDataFolder(dataDir);
       },
     };
   } catch (error) {
-    await removeFolder();
+    await removeDataFolder(dataDir);
     throw error;
   }
+}
+
+/** Removes what earlier runs left behind that were killed: a server in a folder that no later run would look into. */
+async function removeLeftovers(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    const dataDir = join(tmpdir(), name);
+    // Without a claim the folder belongs to a run that is just starting or clearing up.
+    if (!name.startsWith(FOLDER_PREFIX) || (await glob(join(dataDir, '*.claims/claim-*')).next()).done) continue;
+    try {
+      await removeDataFolder(dataDir);
+    } catch (error) {
+      // Its run lives, or it is another user's.
+      if (!(error instanceof EmbeddedPostgresError)) throw error;
+    }
+  }
+}
+
+async function removeDataFolder(dataDir: string): Promise<void> {
+  await removeEmbeddedPostgres({ dataDir, log: reportErrors });
+  await rm(dataDir, { recursive: true, force: true });
+}
+
+function reportErrors(level: LogLevel, message: string): void {
+  if (level === 'error') process.stderr.write(`PostgreSQL of the tests: ${message}\n`);
 }
 
 async function dropDatabasesOfRun(adminUrl: string, runId: string): Promise<void> {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { readFile, realpath, rename, stat, writeFile } from 'node:fs/promises';
+import { readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { canEnter, chooseServerUser } from './choose-server-user.ts';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
@@ -49,10 +49,26 @@ export async function locateCluster(dataDir: string, sharedDir: string, log: Wri
   return { dataDir, clusterDir: await chooseOtherPlace(dataDir, sharedDir, user, log), user };
 }
 
+/** The place of a data folder's cluster, whether it exists yet or not. */
+export async function findClusterDir(dataDir: string): Promise<string> {
+  return (await readRecord(dataDir))?.clusterDir ?? usualClusterDir(dataDir);
+}
+
 /** Notes that the cluster now holds data; nothing to do for one that lies in its data folder. */
 export async function recordCreation(dataDir: string): Promise<void> {
   const record = await readRecord(dataDir);
   if (record !== undefined && !record.created) await writeRecord(dataDir, { ...record, created: true });
+}
+
+/** Deletes the cluster of a data folder wherever it lies, and the note of its place. */
+export async function deleteCluster(dataDir: string): Promise<void> {
+  const clusterDir = await findClusterDir(dataDir);
+  // Elsewhere it has a folder of its own around it.
+  await rm(clusterDir === usualClusterDir(dataDir) ? clusterDir : dirname(clusterDir), {
+    recursive: true,
+    force: true,
+  });
+  await rm(join(dataDir, RECORD_NAME), { force: true });
 }
 
 async function chooseOtherPlace(dataDir: string, sharedDir: string, user: ServerUser, log: WriteLog): Promise<string> {

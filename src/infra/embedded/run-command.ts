@@ -29,7 +29,7 @@ export function runCommand(
   args: readonly string[],
   options: { user?: ServerUser | undefined; input?: string } = {},
 ): Promise<CommandResult> {
-  return new Promise((resolve) => {
+  return new Promise<CommandResult>((resolve, reject) => {
     const child = spawn(file, args, {
       cwd: '/',
       env: PROGRAM_ENVIRONMENT,
@@ -39,11 +39,11 @@ export function runCommand(
     const chunks: Buffer[] = [];
     child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk));
     child.stderr.on('data', (chunk: Buffer) => chunks.push(chunk));
-    child.on('error', (error) => resolve({ exitCode: null, output: error.message }));
+    child.on('error', reject);
     child.on('close', (exitCode) => resolve({ exitCode, output: Buffer.concat(chunks).toString('utf8').trim() }));
     child.stdin.on('error', (error) => chunks.push(Buffer.from(`standard input: ${error.message}\n`)));
     child.stdin.end(options.input ?? '');
-  });
+  }).catch((error: Error) => ({ exitCode: null, output: error.message }));
 }
 
 /** The part of spawn's options that names the account. */
