@@ -1,0 +1,159 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { parse } from 'yaml';
+import { findLogqlProblems, lineFilters, matchesLine } from '../../alerting/src/check-logql.ts';
+import { findPromqlProblems, metricSelectors } from '../../alerting/src/check-promql.ts';
+import { metricCatalogue } from '../../alerting/src/known-metrics.ts';
+import { renderManifests } from '../../alerting/src/render-manifests.ts';
+import { alertsOf, readRuleFiles } from '../../alerting/src/rule-files.ts';
+import { createMetrics } from '../../src/infra/metrics.ts';
+
+const root = join(import.meta.dirname, '../..');
+const files = readRuleFiles();
+const alerts = alertsOf(files);
+const metricFiles = files.filter((file) => file.language === 'promql');
+const metricRules = metricFiles.flatMap((file) => file.groups.flatMap((group) => group.rules));
+const logAlerts = alerts.filter((alert) => alert.file.language === 'logql');
+
+describe('every alert', () => {
+  it.each(alerts)('$alert tells how bad it is, what it is, and what to do', ({ alert, labels, annotations }) => {
+    expect(['critical', 'warning']).toContain(labels?.severity);
+    expect(annotations?.summary?.length).toBeGreaterThan(10);
+    expect(annotations?.description?.length).toBeGreaterThan(20);
+    const [path, anchor] = (annotations?.runbook_url ?? '').split('#');
+    expect(anchor).toBe(alert.toLowerCase());
+    expect(existsSync(join(root, path ?? ''))).toBe(true);
+    const headings = readFileSync(join(root, path ?? ''), 'utf8').match(/^## .+$/gm) ?? [];
+    expect(headings).toContain(`## ${alert}`);
+  });
+
+  it('has a name of its own', () => {
+    expect(new Set(alerts.map(({ alert }) => alert)).size).toBe(alerts.length);
+  });
+
+  it('is the reason for every section of the runbooks', () => {
+    const sections = readdirSync(join(root, 'docs/runbooks'))
+      .filter((file) => file !== 'README.md')
+      .flatMap((file) => readFileSync(join(root, 'docs/runbooks', file), 'utf8').match(/^## .+$/gm) ?? []);
+    expect(sections.map((heading) => heading.slice(3)).sort()).toEqual(alerts.map(({ alert }) => alert).sort());
+  });
+});
+
+describe('metric rules', () => {
+  const recorded = metricRules.flatMap((rule) => (rule.record === undefined ? [] : [rule.record]));
+  const catalogue = metricCatalogue(createMetrics().registry, recorded);
+
+  it.each(metricRules.map((rule) => ({ name: rule.alert ?? rule.record ?? '', expr: rule.expr })))(
+    '$name is PromQL over metrics and labels that exist',
+    ({ expr }) => {
+      expect(findPromqlProblems(expr)).toEqual([]);
+      for (const { metric, labels } of metricSelectors(expr)) {
+        expect([...catalogue.keys()]).toContain(metric);
+        for (const label of labels) expect([...(catalogue.get(metric) ?? [])]).toContain(label);
+      }
+    },
+  );
+});
+
+describe('log rules', () => {
+  it.each(logAlerts)('$alert is a LogQL metric query over five minutes that fires after one minute', (alert) => {
+    expect(findLogqlProblems(alert.expr, 'metric')).toEqual([]);
+    expect(
+      alert.expr
+        .match(/\[[^\]]+\]/g)
+        ?.filter((range) => /^\[\d/.test(range))
+        .every((range) => range === '[5m]'),
+    ).toBe(true);
+    expect(alert.expr).toMatch(/> 0$/);
+    expect(alert.for).toBe('1m');
+  });
+
+  // Without a line filter such a query is valid PromQL too, would load as a metric rule, and never fire.
+  it.each(logAlerts)('$alert filters lines in each of its queries', ({ expr }) => {
+    for (const filters of lineFilters(expr)) expect(filters.length).toBeGreaterThan(0);
+    expect(findPromqlProblems(expr)).not.toEqual([]);
+  });
+
+  it.each(logAlerts.filter(({ expr }) => expr.includes('namespace=~')))(
+    '$alert leaves out the log store, which logs the queries that it runs',
+    ({ expr }) => {
+      const selectors = expr.match(/\{[^}]*\}/g) ?? [];
+      for (const selector of selectors) expect(selector).toMatch(/namespace!="monitoring"|source="events"/);
+    },
+  );
+
+  it('contain the four documented queries', () => {
+    const filterOf = (alert: string) =>
+      lineFilters(logAlerts.find((rule) => rule.alert === alert)?.expr ?? '')[0]?.[0]?.value;
+    expect(filterOf('LogDatabaseIoError')).toContain('[Ii]nput/output error');
+    expect(filterOf('LogWebFatalError')).toBe('Fatal error|PHP Fatal');
+    expect(filterOf('LogCrashLoop')).toMatch(/^OOMKilled\|CrashLoopBackOff/);
+    expect(filterOf('LogAuthenticationFailure')).toBe('[Aa]ccess denied|[Aa]uthentication failed');
+  });
+
+  const lines = parse(readFileSync(join(root, 'alerting/tests/log-lines.yaml'), 'utf8')) as Record<
+    string,
+    { matches: string[]; ignores: string[] }
+  >;
+
+  it.each(logAlerts)('$alert knows the lines that mean it from those that do not', ({ alert, expr }) => {
+    expect(lines[alert]?.matches.length).toBeGreaterThan(0);
+    expect(lines[alert]?.ignores.length).toBeGreaterThan(0);
+    for (const line of lines[alert]?.matches ?? []) expect([line, matchesLine(expr, line)]).toEqual([line, true]);
+    for (const line of lines[alert]?.ignores ?? []) expect([line, matchesLine(expr, line)]).toEqual([line, false]);
+  });
+});
+
+describe('the checks of the queries themselves', () => {
+  it.each([
+    ['sum(count_over_time({a="b"} |~ `x(` [5m])) > 0', 'bad regular expression'],
+    ['sum(count_over_time({a="b"} |~ `(?!x)y` [5m])) > 0', 'RE2'],
+    ['sum(count_over_time({a=~".*"} |~ `x` [5m])) > 0', 'every stream'],
+    ['{a="b"} |~ `x`', 'not a metric query'],
+    ['up{job="x"} == 0', 'does not parse'],
+  ])('refuse %s', (expr, problem) => {
+    expect(findLogqlProblems(expr, 'metric').join()).toContain(problem);
+  });
+
+  it('refuse broken PromQL', () => {
+    expect(findPromqlProblems('sum(rate(up[5m])')).not.toEqual([]);
+    expect(findPromqlProblems('sum(rate(up[5m]))')).toEqual([]);
+  });
+});
+
+describe('the Kubernetes resources of the rules', () => {
+  const manifests = renderManifests(files);
+
+  it('are committed as they are written', () => {
+    const folder = join(root, 'alerting/manifests');
+    const committed = new Map(readdirSync(folder).map((file) => [file, readFileSync(join(folder, file), 'utf8')]));
+    expect(committed).toEqual(manifests);
+  });
+
+  it('carry the label release, and log rules one more that keeps the operator away', () => {
+    for (const { name, language } of files) {
+      const { kind, metadata } = parse(manifests.get(`${name}.yaml`) ?? '');
+      expect(kind).toBe('PrometheusRule');
+      expect(metadata).toMatchObject({ namespace: 'monitoring' });
+      expect(metadata.labels).toEqual({
+        release: `\${STACK_RELEASE_NAME}`,
+        ...(language === 'logql' ? { 'rules.kind': 'logql' } : {}),
+      });
+    }
+  });
+
+  it('hold the same log rules for the operator and for the log store', () => {
+    const rule = parse(manifests.get('logs.yaml') ?? '');
+    const configMap = parse(manifests.get('logs-configmap.yaml') ?? '');
+    expect(configMap.metadata.labels).toHaveProperty('loki_rule');
+    expect(parse(configMap.data['activity-sync-logs.yaml'])).toEqual(rule.spec);
+  });
+
+  it('leave nothing for Flux to replace but the settings', () => {
+    const settings = parse(readFileSync(join(root, 'k8s/flux/settings.yaml'), 'utf8')).data;
+    for (const text of manifests.values()) {
+      for (const [, name] of text.matchAll(/\$\{([^}]*)\}/g)) expect(Object.keys(settings)).toContain(name);
+    }
+  });
+});
