@@ -11,9 +11,10 @@ export default async function setUp(): Promise<void> {
   globalThis.serverForTests = server;
   process.env[ADMIN_URL_VARIABLE] = server.adminUrl;
   process.env[RUN_ID_VARIABLE] = server.runId;
-  // Jest skips the global teardown when it is interrupted.
+  // Jest skips the global teardown when it is interrupted. A signal often comes twice: from the terminal
+  // and from the parent process.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.once(signal, () => {
+    process.on(signal, () => {
       void server.stop().finally(() => process.exit(130));
     });
   }
