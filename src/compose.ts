@@ -9,6 +9,7 @@ import { createConnectAthlete } from './flows/connect-athlete.ts';
 import { createEraseAthlete } from './flows/erase-athlete.ts';
 import { createKnownSubscriptions } from './flows/known-subscriptions.ts';
 import { createSubscriptions } from './flows/manage-subscriptions.ts';
+import { createStoreRun } from './flows/store-run.ts';
 import { createAdminAuth } from './http/admin-auth.ts';
 import { createApp } from './http/app.ts';
 import { mountRoutes, type Route } from './http/route.ts';
@@ -28,6 +29,7 @@ import { createSecretBox } from './infra/secret-box.ts';
 import { createProvider, type Provider } from './provider/client.ts';
 import { createTransport } from './provider/transport.ts';
 import { type Budget, createBudget } from './queue/budget.ts';
+import { createClaimRun } from './queue/claim.ts';
 import { createTileSource } from './thumbnail/tile-source.ts';
 import { FetchWorker } from './workers/fetch-worker.ts';
 import { ThumbnailWorker } from './workers/thumbnail-worker.ts';
@@ -85,6 +87,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       }),
   });
   const boss = createBoss({ database, clock, logger, migrate: false, supervise: has('fetch') });
+  await database.query('SELECT 1');
+  await boss.start();
   const hub = new NotifyHub({ connectionString, clock, logger, metrics });
   const secretBox = createSecretBox(options.encryptionKeys);
   const budget = createBudget(database);
@@ -92,20 +96,19 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     origin: config.PROVIDER_API_URL,
     timeoutMs: config.FETCH_TIMEOUT_MS,
     userAgent: `activity-sync/${VERSION} (+${config.NEXT_PUBLIC_BASE_URL})`,
+    now,
     observer: {
       call: (endpoint, code, seconds) => {
         metrics.providerCalls.inc({ endpoint, code });
         metrics.providerDuration.observe({ endpoint }, seconds);
       },
       usage: (usage) => {
-        budget
-          .correct(usage)
-          .catch((error: Error) =>
-            logger.warn('the provider’s usage figures could not be kept', {
-              component: 'budget',
-              error: error.message,
-            }),
-          );
+        budget.correct(usage).catch((error: Error) =>
+          logger.warn('the provider’s usage figures could not be kept', {
+            component: 'budget',
+            error: error.message,
+          }),
+        );
       },
     },
   });
@@ -132,6 +135,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
             ...common,
             provider,
             accessTokens,
+            claimRun: createClaimRun(database, boss),
+            storeRun: createStoreRun(database, boss),
             budget,
             random,
             backoff: { baseMs: config.FETCH_BACKOFF_BASE_MS, capMs: config.FETCH_BACKOFF_CAP_MS },
@@ -204,8 +209,6 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   } else routers.push(health);
 
   const server = createServer(createApp({ first, routers, logger, metrics }));
-  await database.query('SELECT 1');
-  await boss.start();
   await budget.configure({
     capacity: config.PROVIDER_RATE_LIMIT_CAPACITY,
     intervalMs: config.PROVIDER_RATE_LIMIT_INTERVAL,

@@ -78,8 +78,6 @@ DECLARE
   b rate_budget;
   v_now timestamptz;
   v_opens timestamptz;
-  v_near_end integer;
-  v_near_start integer;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
   v_now := sync_clock();
@@ -89,20 +87,25 @@ BEGIN
   IF v_opens > v_now THEN
     RETURN v_opens;
   END IF;
-  v_near_start := CASE WHEN v_now < b.window_start + b.guard_ms * interval '1 ms' THEN 1 ELSE 0 END;
-  v_near_end := CASE WHEN v_now >= b.window_start + (b.interval_ms - b.guard_ms) * interval '1 ms' THEN 1 ELSE 0 END;
+  PERFORM spend_budget(b, p_reason, v_now);
+  RETURN NULL;
+END
+$$;
+
+-- Counts a call that was found open under the lock. b must be rolled over.
+CREATE FUNCTION spend_budget(b rate_budget, p_reason text, p_at timestamptz) RETURNS void LANGUAGE sql VOLATILE
+AS $$
   UPDATE rate_budget SET
     window_start = b.window_start,
     used = b.used + 1,
     background_used = b.background_used + CASE WHEN p_reason = 'webhook' THEN 0 ELSE 1 END,
-    previous_used = b.previous_used + v_near_start,
-    next_used = b.next_used + v_near_end,
+    previous_used = b.previous_used + CASE WHEN p_at < b.window_start + b.guard_ms * interval '1 ms' THEN 1 ELSE 0 END,
+    next_used = b.next_used
+      + CASE WHEN p_at >= b.window_start + (b.interval_ms - b.guard_ms) * interval '1 ms' THEN 1 ELSE 0 END,
     reduced_capacity = b.reduced_capacity,
     throttled = b.throttled,
     day = b.day,
-    daily_used = b.daily_used + 1;
-  RETURN NULL;
-END
+    daily_used = b.daily_used + 1
 $$;
 
 -- The same as a transaction of its own: the answer need not wait for the disk, since the provider's

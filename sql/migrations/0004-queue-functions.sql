@@ -298,18 +298,18 @@ END
 $$;
 
 -- Begins the run of a claimed job: decides whether the provider must be called, takes the call out of
--- the budget, starts the athlete's cooldown (p_hold_ms covers the call itself, until end_cooldown
--- sets it exactly), and says when the lane is next due. refused_until is set when the budget is
--- gone: the caller rolls back, and nothing has changed.
-CREATE FUNCTION begin_run(p_boss_job_id uuid, p_lane integer, p_hold_ms integer)
+-- the budget b (rolled over to p_now and found open under its lock), starts the athlete's cooldown
+-- (p_hold_ms covers the call itself, until end_cooldown sets it exactly), and says when the lane is
+-- next due.
+CREATE FUNCTION begin_run(p_boss_job_id uuid, p_lane integer, p_hold_ms integer, b rate_budget, p_now timestamptz)
 RETURNS TABLE (job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect text, version integer,
   needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamptz, scope text,
-  athlete_state text, refused_until timestamptz, started_at timestamptz, requested_at timestamptz)
+  athlete_state text, started_at timestamptz, requested_at timestamptz)
 LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
-  v_now timestamptz := sync_clock();
+  v_now timestamptz := p_now;
   v_more boolean;
   v_until timestamptz;
 BEGIN
@@ -327,11 +327,7 @@ BEGIN
   started_at := v_now;
   v_until := '-infinity';
   IF needs_call THEN
-    refused_until := take_budget(reason_of_lane(p_lane));
-    IF refused_until IS NOT NULL THEN
-      RETURN NEXT;
-      RETURN;
-    END IF;
+    PERFORM spend_budget(b, reason_of_lane(p_lane), v_now);
     v_until := v_now + p_hold_ms * interval '1 ms';
   END IF;
   v_more := EXISTS (SELECT FROM fetch_queue() f WHERE f.waiting AND f.lane = p_lane);

@@ -1,3 +1,4 @@
+import { isNativeError } from 'node:util/types';
 import type { PgBoss } from 'pg-boss';
 import { backoffMs } from '../domain/backoff.ts';
 import type { Outcome } from '../domain/job.ts';
@@ -10,16 +11,17 @@ import type { ActivityDetail } from '../provider/schemas.ts';
 import type { Budget } from '../queue/budget.ts';
 import type { Run } from '../queue/claim.ts';
 import { completeRun, failRun, putBackRun, retryRun } from '../queue/settle.ts';
-import { requestThumbnail } from '../queue/thumbnail-queue.ts';
-import { deleteActivity, removeActivity, saveActivity } from '../store/activities.ts';
+import { deleteActivity, removeActivity } from '../store/activities.ts';
 import { setAthleteState } from '../store/athletes.ts';
 import { type AccessTokens, ReconnectError } from './access-token.ts';
+import type { StoreRun } from './store-run.ts';
 
 export interface FetchDependencies {
   database: Database;
   boss: PgBoss;
   provider: Provider;
   accessTokens: AccessTokens;
+  storeRun: StoreRun;
   budget: Budget;
   logger: Logger;
   metrics: Metrics;
@@ -64,10 +66,8 @@ export async function fetchActivity(deps: FetchDependencies, run: Run, signal: A
   try {
     const { detail, body } = await callProvider(deps, run, signal);
     const answeredAt = performance.now();
-    return await complete(deps, run, 'stored', answeredAt, async (tx) => {
-      if (await saveActivity(tx, toActivity(run, detail), body, run.startedAt))
-        await requestThumbnail(deps.boss, tx, run.activityId);
-    });
+    await deps.storeRun(run, toActivity(run, detail), body, cooldownOf(deps, answeredAt));
+    return 'stored';
   } catch (error) {
     return await settleFailure(deps, run, error, performance.now(), signal);
   }
@@ -115,9 +115,10 @@ async function settleFailure(
   answeredAt: number,
   signal: AbortSignal,
 ): Promise<RunResult> {
-  if (signal.aborted) return putBack(deps, run, 'The service stopped during the call.', new Date(0));
-  if (error instanceof NoBudgetToRepeat) return putBack(deps, run, error.message, error.until);
+  if (signal.aborted) return putBack(deps, run, 'The service stopped during the call.', new Date(0), answeredAt);
+  if (error instanceof NoBudgetToRepeat) return putBack(deps, run, error.message, error.until, answeredAt);
   if (error instanceof ReconnectError) return fail(deps, run, 'unauthorized', error.message, answeredAt);
+  if (isUnstorable(error)) return retry(deps, run, `The answer cannot be stored: ${error.message}`, answeredAt);
   if (!(error instanceof ProviderError)) throw error;
   const { message } = error;
   switch (error.code) {
@@ -128,7 +129,7 @@ async function settleFailure(
         component: 'budget',
         until: until.toISOString(),
       });
-      return putBack(deps, run, message, until);
+      return putBack(deps, run, message, until, answeredAt);
     }
     case 'NOT_FOUND':
       return fail(deps, run, 'notFound', message, answeredAt, (tx) => removeActivity(tx, run.activityId));
@@ -141,12 +142,13 @@ async function settleFailure(
       );
     }
     default:
-      return deps.database
-        .transaction((tx) =>
-          retryRun(deps.boss, tx, run, message, backoffMs(run.attempts, deps.backoff, deps.random())),
-        )
-        .then((result) => (result === 'failed' ? 'exhausted' : result));
+      return retry(deps, run, message, answeredAt);
   }
+}
+
+// A value out of PostgreSQL's range, or nested beyond its limits: the provider's answer is at fault.
+function isUnstorable(error: unknown): error is Error {
+  return isNativeError(error) && /^(22|54)...$/.test(String((error as { code?: unknown }).code));
 }
 
 async function complete(
@@ -178,8 +180,22 @@ async function fail(
   return outcome;
 }
 
-async function putBack(deps: FetchDependencies, run: Run, why: string, until: Date): Promise<RunResult> {
-  await deps.database.transaction((tx) => putBackRun(deps.boss, tx, run, why, until));
+async function retry(deps: FetchDependencies, run: Run, error: string, answeredAt: number): Promise<RunResult> {
+  const delayMs = backoffMs(run.attempts, deps.backoff, deps.random());
+  const result = await deps.database.transaction((tx) =>
+    retryRun(deps.boss, tx, run, error, delayMs, cooldownOf(deps, answeredAt)),
+  );
+  return result === 'failed' ? 'exhausted' : result;
+}
+
+async function putBack(
+  deps: FetchDependencies,
+  run: Run,
+  why: string,
+  until: Date,
+  answeredAt: number,
+): Promise<RunResult> {
+  await deps.database.transaction((tx) => putBackRun(deps.boss, tx, run, why, until, cooldownOf(deps, answeredAt)));
   return 'put_back';
 }
 

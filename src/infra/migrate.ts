@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { systemClock } from '../domain/clock.ts';
 import { createBoss, createQueues } from './boss.ts';
+import { installBossStatements } from './boss-statements.ts';
 import { openDatabase } from './database.ts';
 import type { Logger } from './logger.ts';
 
@@ -47,8 +48,9 @@ export async function migrate(options: { connectionString: string; logger: Logge
       });
       await boss.start();
       await createQueues(boss);
-      await boss.stop({ graceful: false, close: false });
       await applyMigrations(database, options.logger);
+      await installBossStatements(boss, database);
+      await boss.stop({ graceful: false, close: false });
     } finally {
       lock.release(true); // closing the connection frees the lock, whatever happened
     }

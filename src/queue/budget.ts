@@ -43,8 +43,11 @@ export interface Budget {
 }
 
 const MAX_GUARD_MS = 2000;
+const CORRECT_EVERY = 10;
 
 export function createBudget(database: Database): Budget {
+  let lastLimits = '';
+  let lastUsed = 0;
   return {
     take: async (reason) => {
       const [row] = await database.query<{ opens_at: Date | null }>('SELECT take_budget_at_once($1) AS opens_at', [
@@ -53,6 +56,14 @@ export function createBudget(database: Database): Budget {
       return row?.opens_at ?? undefined;
     },
     correct: async (usage) => {
+      // Most answers tell nothing new: our own call, counted. What was last said is not said again.
+      const said = `${usage.limit} ${usage.dailyLimit}`;
+      if (said === lastLimits && usage.used <= lastUsed + 1 && usage.used > lastUsed) {
+        lastUsed = usage.used;
+        if (usage.used % CORRECT_EVERY !== 0) return;
+      }
+      lastLimits = said;
+      lastUsed = usage.used;
       await database.query('SELECT correct_budget($1, $2, $3, $4)', [
         usage.limit,
         usage.used,

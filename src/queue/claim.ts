@@ -1,8 +1,8 @@
 import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
-import { type Aspect, MAX_ATTEMPTS, type Reason } from '../domain/job.ts';
+import type { Aspect, Reason } from '../domain/job.ts';
 import { FETCH_QUEUE } from '../infra/boss.ts';
-import type { Database, Queryable } from '../infra/database.ts';
+import type { Database } from '../infra/database.ts';
 
 /** A claimed job: everything that its run needs. The pair (bossJobId, retryCount) names the claim. */
 export interface Run {
@@ -40,80 +40,42 @@ export interface Wait {
   waitsFor: 'turn' | 'cooldown' | 'budget';
 }
 
-/** Rolls the claim back: the budget went between the look and the grant. */
-class BudgetGone extends Error {
-  readonly waitMs: number;
-  constructor(waitMs: number) {
-    super('the budget is spent');
-    this.waitMs = waitMs;
-  }
-}
-
 /**
- * Claims the job whose turn it is, as one transaction: lane, job, budget and cooldown together, or
- * nothing at all. Times are the database's.
+ * Claims the job whose turn it is, as one transaction and one round trip: lane, job, budget and cooldown
+ * together, or nothing at all. Times are the database's.
  * @param holdMs how long the athlete is kept from another fetch unless the run ends before: cooldown plus call
  */
-export async function claimRun(database: Database, boss: PgBoss, holdMs: number): Promise<Run | Wait> {
-  for (;;) {
-    try {
-      const claimed = await database.transaction((tx) => claimIn(tx, boss, holdMs));
-      if (claimed !== 'nothing in that lane') return claimed;
-    } catch (error) {
-      if (error instanceof BudgetGone) return { waitMs: error.waitMs, waitsFor: 'budget' };
-      throw error;
+export type ClaimRun = (holdMs: number) => Promise<Run | Wait>;
+
+export function createClaimRun(database: Database, boss: PgBoss): ClaimRun {
+  return async (holdMs) => {
+    for (;;) {
+      const row = await claimRow(database, holdMs);
+      if (row?.claim === 'run') return toRun(row);
+      if (row?.claim === 'wait') return { waitMs: row.wait_ms ?? undefined, waitsFor: row.waits_for ?? 'turn' };
+      // Its request was deleted by hand: nobody asks for this job any more.
+      if (row?.claim === 'orphan') await boss.deleteJob(FETCH_QUEUE, row.boss_job_id, { db: database });
     }
-  }
+  };
 }
 
 export function isRun(claimed: Run | Wait): claimed is Run {
   return 'bossJobId' in claimed;
 }
 
-const NEXT_TURN = `
-  SELECT lane, waits_for,
-    CASE WHEN wake_at < 'infinity' THEN ceil(extract(epoch FROM wake_at - sync_clock()) * 1000)::float8 END AS wait_ms
-  FROM next_turn()`;
-
-async function claimIn(tx: Queryable, boss: PgBoss, holdMs: number): Promise<Run | Wait | 'nothing in that lane'> {
-  const [turn] = await tx.query<{ lane: number | null; wait_ms: number | null; waits_for: Wait['waitsFor'] }>(
-    NEXT_TURN,
-    [],
-  );
-  if (turn === undefined || turn.lane === null) {
-    return { waitMs: turn?.wait_ms ?? undefined, waitsFor: turn?.waits_for ?? 'turn' };
-  }
-  const { lane } = turn;
-  const [job] = await boss.fetch(FETCH_QUEUE, {
-    batchSize: 1,
-    minPriority: lane,
-    maxPriority: lane,
-    includeMetadata: true,
-    db: tx,
-  });
-  if (!job) {
-    await tx.query('SELECT rest_lane($1)', [lane]);
-    return 'nothing in that lane';
-  }
-  const [begun] = await tx.query<BegunRow>('SELECT *, started_at::text AS started_at_text FROM begin_run($1, $2, $3)', [
-    job.id,
-    lane,
-    holdMs,
-  ]);
-  if (!begun) {
-    // Its request was deleted by hand: nobody asks for this job any more.
-    await boss.deleteJob(FETCH_QUEUE, job.id, { db: tx });
-    return 'nothing in that lane';
-  }
-  if (begun.refused_until) throw new BudgetGone(begun.refused_until.getTime() - begun.started_at.getTime());
-  const waitedMs = Math.max(
-    0,
-    begun.started_at.getTime() - Math.max(job.startAfter.getTime(), begun.requested_at.getTime()),
-  );
-  return toRun(begun, job, waitedMs);
+async function claimRow(database: Database, holdMs: number): Promise<ClaimRow | undefined> {
+  const [row] = await database.query<ClaimRow>('SELECT * FROM claim_run($1)', [holdMs]);
+  return row;
 }
 
-interface BegunRow {
+interface ClaimRow {
+  claim: 'run' | 'wait' | 'empty' | 'orphan';
+  boss_job_id: string;
+  retry_count: number;
+  attempts: number;
+  wait_ms: number | null;
+  waits_for: Wait['waitsFor'] | null;
+  waited_ms: number | null;
   job_id: string;
   activity_id: string;
   athlete_id: string;
@@ -128,18 +90,16 @@ interface BegunRow {
   token_expires_at: Date | null;
   scope: string | null;
   athlete_state: string | null;
-  refused_until: Date | null;
-  started_at: Date;
-  started_at_text: string;
+  started_at: string;
   requested_at: Date;
 }
 
-function toRun(row: BegunRow, job: { id: string; retryCount: number; retryLimit: number }, waitedMs: number): Run {
+function toRun(row: ClaimRow): Run {
   return {
-    bossJobId: job.id,
-    retryCount: job.retryCount,
-    attempts: MAX_ATTEMPTS - job.retryLimit + job.retryCount,
-    waitedMs,
+    bossJobId: row.boss_job_id,
+    retryCount: row.retry_count,
+    attempts: row.attempts,
+    waitedMs: row.waited_ms ?? 0,
     jobId: row.job_id,
     activityId: row.activity_id,
     athleteId: row.athlete_id,
@@ -154,7 +114,7 @@ function toRun(row: BegunRow, job: { id: string; retryCount: number; retryLimit:
     tokenExpiresAt: row.token_expires_at ?? undefined,
     scope: row.scope ?? undefined,
     athleteState: row.athlete_state ?? undefined,
-    startedAt: row.started_at_text,
+    startedAt: row.started_at,
     requestedAt: row.requested_at,
   };
 }

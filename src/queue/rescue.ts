@@ -14,7 +14,8 @@ export async function rescueStaleRuns(
   options: { staleAfterMs: number; baseMs: number; capMs: number; random: () => number },
 ): Promise<number> {
   const stale = await database.query<StaleRow>(
-    `SELECT f.boss_job_id, f.retry_count, f.attempts, r.id AS job_id, f.started_on::text AS started_at
+    `SELECT f.boss_job_id, f.retry_count, f.attempts, r.id AS job_id, f.started_on::text AS started_at,
+       r.version - (r.requested_at > f.started_on)::int AS version
      FROM fetch_queue() f JOIN activity_fetch_job r ON r.boss_job_id = f.boss_job_id
      WHERE f.running AND f.started_on < sync_now() - $1 * interval '1 ms'
      ORDER BY f.started_on LIMIT 1000`,
@@ -27,6 +28,7 @@ export async function rescueStaleRuns(
       retryCount: row.retry_count,
       attempts: row.attempts,
       jobId: row.job_id,
+      version: row.version, // one less than the newest when requests came after the claim
       startedAt: row.started_at,
     };
     const error = `The worker did not finish within ${options.staleAfterMs} ms; the job was taken back.`;
@@ -49,6 +51,7 @@ interface StaleRow {
   attempts: number;
   job_id: string;
   started_at: string;
+  version: number;
 }
 
 /** Wakes lanes whose due time was lost. @returns how many; more than none is worth a warning */

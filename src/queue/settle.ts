@@ -15,7 +15,7 @@ export class SupersededError extends Error {
 }
 
 /** The parts of a run that name its claim. */
-export type ClaimedRun = Pick<Run, 'bossJobId' | 'retryCount' | 'attempts' | 'jobId' | 'startedAt'>;
+export type ClaimedRun = Pick<Run, 'bossJobId' | 'retryCount' | 'attempts' | 'jobId' | 'version' | 'startedAt'>;
 
 export interface Cooldown {
   cooldownMs: number;
@@ -61,8 +61,10 @@ export async function failRun(
 }
 
 /**
- * Counts a failed attempt and schedules the next one, or ends the job when no attempt is left.
+ * Counts a failed attempt and schedules the next one, or ends the job when no attempt is left. A request
+ * that came after the run began opens an ended job again.
  * @param delayMs wait before the next attempt
+ * @param cooldown undefined where the call is long over
  * @returns 'retry' or 'failed'
  * @throws SupersededError as completeRun
  */
@@ -72,12 +74,17 @@ export async function retryRun(
   run: ClaimedRun,
   error: string,
   delayMs: number,
+  cooldown?: Cooldown,
 ): Promise<'retry' | 'failed'> {
-  await lockRequest(tx, run);
+  const moved = await lockRequest(tx, run, cooldown);
   if (run.attempts >= MAX_ATTEMPTS) {
     await endFailed(boss, tx, run, error);
-    await tx.query(`UPDATE activity_fetch_job SET outcome = 'exhausted' WHERE id = $1`, [run.jobId]);
-    return 'failed';
+    if (!moved) {
+      await setOutcome(tx, run, 'exhausted');
+      return 'failed';
+    }
+    await runOnceMore(boss, tx, run, 'exhausted');
+    return 'retry';
   }
   await mustAffectOne(run, boss.fail(FETCH_QUEUE, claimOf(run), { message: error }, { db: tx }));
   await recordAttempt(tx, run, 'retry', error);
@@ -96,8 +103,9 @@ export async function putBackRun(
   run: ClaimedRun,
   error: string,
   until: Date,
+  cooldown: Cooldown,
 ): Promise<void> {
-  await lockRequest(tx, run);
+  await lockRequest(tx, run, cooldown);
   await mustAffectOne(run, boss.deleteJob(FETCH_QUEUE, claimOf(run), { db: tx }));
   await recordAttempt(tx, run, 'put_back', error);
   const [request] = await tx.query<{ boss_job_id: string; lane: number; activity_id: string; athlete_id: string }>(
@@ -142,9 +150,13 @@ async function settleRequest(tx: Queryable, run: Run, outcome: Outcome, cooldown
   return row?.settled === 'moved';
 }
 
-async function runOnceMore(boss: PgBoss, tx: Queryable, run: Run, outcome: Outcome): Promise<void> {
-  await tx.query('UPDATE activity_fetch_job SET outcome = $2 WHERE id = $1', [run.jobId, outcome]);
+async function runOnceMore(boss: PgBoss, tx: Queryable, run: ClaimedRun, outcome: Outcome): Promise<void> {
+  await setOutcome(tx, run, outcome);
   await reopenJobs(boss, tx, [run.jobId]);
+}
+
+async function setOutcome(tx: Queryable, run: ClaimedRun, outcome: Outcome): Promise<void> {
+  await tx.query('UPDATE activity_fetch_job SET outcome = $2 WHERE id = $1', [run.jobId, outcome]);
 }
 
 // pg-boss ends a job as failed only when its retries are used up; one that must not be tried again is
@@ -175,13 +187,22 @@ async function returnToLane(
   await tx.query(`SELECT wake_lane($1, sync_now() + $2 * interval '1 ms')`, [lane, waitMs]);
 }
 
-async function lockRequest(tx: Queryable, run: ClaimedRun): Promise<void> {
+/** Locks the request, ends the athlete's cooldown, and says whether requests came after the run began. */
+async function lockRequest(tx: Queryable, run: ClaimedRun, cooldown: Cooldown | undefined): Promise<boolean> {
   await tx.query(
     'SELECT FROM athlete_schedule WHERE athlete_id = (SELECT athlete_id FROM activity_fetch_job WHERE id = $1) FOR UPDATE',
     [run.jobId],
   );
-  const rows = await tx.query('SELECT FROM activity_fetch_job WHERE id = $1 FOR UPDATE', [run.jobId]);
-  if (rows.length === 0) throw new SupersededError(run);
+  const [request] = await tx.query<{ athlete_id: string; version: number }>(
+    'SELECT athlete_id, version FROM activity_fetch_job WHERE id = $1 FOR UPDATE',
+    [run.jobId],
+  );
+  if (!request) throw new SupersededError(run);
+  if (cooldown?.answeredAgoMs !== undefined) {
+    const { cooldownMs, answeredAgoMs } = cooldown;
+    await tx.query('SELECT end_cooldown($1, $2, $3)', [request.athlete_id, cooldownMs, Math.round(answeredAgoMs)]);
+  }
+  return request.version !== run.version;
 }
 
 async function recordAttempt(

@@ -29,39 +29,27 @@ export async function saveActivity(
   detail: string,
   runStartedAt: string,
 ): Promise<boolean> {
-  const rows = await tx.query(SAVE, [
-    activity.activityId,
-    activity.athleteId,
-    activity.name,
-    activity.sportType,
-    activity.startDate,
-    activity.timezone ?? null,
-    activity.distanceM,
-    activity.movingTimeS,
-    activity.elapsedTimeS,
-    activity.elevationGainM,
-    activity.private,
-    activity.polyline ?? null,
-    detail,
-    runStartedAt,
-  ]);
-  return rows.length === 1;
+  const [row] = await tx.query<{ saved: boolean }>(
+    'SELECT save_activity($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::text::jsonb, $14::text::timestamptz) AS saved',
+    [
+      activity.activityId,
+      activity.athleteId,
+      activity.name,
+      activity.sportType,
+      activity.startDate,
+      activity.timezone ?? null,
+      activity.distanceM,
+      activity.movingTimeS,
+      activity.elapsedTimeS,
+      activity.elevationGainM,
+      activity.private,
+      activity.polyline ?? null,
+      detail,
+      runStartedAt,
+    ],
+  );
+  return row?.saved ?? false;
 }
-
-const SAVE = `
-  WITH lifted AS (
-    DELETE FROM activity_tombstone WHERE activity_id = $1 AND deleted_at <= $14::timestamptz
-  )
-  INSERT INTO activity AS a (activity_id, athlete_id, name, sport_type, start_date, timezone, distance_m,
-    moving_time_s, elapsed_time_s, elevation_gain_m, private, polyline, detail, fetched_at)
-  SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::text::jsonb, sync_now()
-  WHERE NOT EXISTS (SELECT FROM activity_tombstone WHERE activity_id = $1 AND deleted_at > $14::timestamptz)
-  ON CONFLICT (activity_id) DO UPDATE SET
-    athlete_id = excluded.athlete_id, name = excluded.name, sport_type = excluded.sport_type, start_date = excluded.start_date,
-    timezone = excluded.timezone, distance_m = excluded.distance_m, moving_time_s = excluded.moving_time_s,
-    elapsed_time_s = excluded.elapsed_time_s, elevation_gain_m = excluded.elevation_gain_m, private = excluded.private,
-    polyline = excluded.polyline, detail = excluded.detail, fetched_at = excluded.fetched_at
-  RETURNING activity_id`;
 
 /** Removes an activity with its thumbnail and leaves a tombstone. @returns whether it was stored */
 export async function deleteActivity(tx: Queryable, activityId: Int64, athleteId: Int64): Promise<boolean> {

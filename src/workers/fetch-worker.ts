@@ -2,7 +2,7 @@ import type { Clock } from '../domain/clock.ts';
 import { type FetchDependencies, fetchActivity, type RunResult } from '../flows/fetch-activity.ts';
 import type { Config } from '../infra/config.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
-import { claimRun, isRun, type Run } from '../queue/claim.ts';
+import { type ClaimRun, isRun, type Run } from '../queue/claim.ts';
 import { rescueStaleRuns, wakeForgottenLanes } from '../queue/rescue.ts';
 import { SupersededError } from '../queue/settle.ts';
 import { Repeater } from './repeater.ts';
@@ -11,18 +11,20 @@ import { WorkerLoop } from './worker-loop.ts';
 const COMPONENT = 'fetch';
 const LANE_CHECK_MS = 60_000;
 
+type FetchWorkerDependencies = FetchDependencies & { claimRun: ClaimRun; clock: Clock; config: Config; hub: NotifyHub };
+
 /**
  * The activity fetch worker: claims fetch jobs and runs them, takes stale ones back, and looks for
  * lanes that went past the schedule.
  */
 export class FetchWorker {
-  readonly #deps: FetchDependencies & { clock: Clock; config: Config; hub: NotifyHub };
+  readonly #deps: FetchWorkerDependencies;
   readonly #loop: WorkerLoop<Run>;
   readonly #rescue: Repeater;
   readonly #laneCheck: Repeater;
   #unsubscribe: (() => void)[] = [];
 
-  constructor(deps: FetchDependencies & { clock: Clock; config: Config; hub: NotifyHub }) {
+  constructor(deps: FetchWorkerDependencies) {
     this.#deps = deps;
     const { clock, logger, metrics, config } = deps;
     const holdMs = config.PROVIDER_ATHLETE_COOLDOWN + config.FETCH_TIMEOUT_MS;
@@ -31,7 +33,7 @@ export class FetchWorker {
       slots: config.FETCH_CONCURRENCY,
       pollIntervalMs: config.FETCH_POLL_INTERVAL_MS,
       claim: async () => {
-        const claimed = await claimRun(deps.database, deps.boss, holdMs);
+        const claimed = await deps.claimRun(holdMs);
         return isRun(claimed) ? { job: claimed } : { waitMs: claimed.waitMs };
       },
       run: (run, signal) => this.#run(run, signal),

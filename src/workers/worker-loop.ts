@@ -100,12 +100,19 @@ export class WorkerLoop<Job> {
   }
 
   #run(job: Job): void {
-    const { name, metrics } = this.#options;
-    const running = this.#options.run(job, this.#abort.signal).finally(() => {
-      this.#running.delete(running);
-      metrics.workersBusy.set({ worker: name }, this.#running.size);
-      this.wake();
-    });
+    const { name, metrics, logger } = this.#options;
+    const running = this.#options
+      .run(job, this.#abort.signal)
+      .catch((error: Error) => {
+        // One job's unforeseen end must not end the loop.
+        metrics.errors.inc({ component: name });
+        logger.error('a run ended for an unforeseen reason', { component: name, error });
+      })
+      .finally(() => {
+        this.#running.delete(running);
+        metrics.workersBusy.set({ worker: name }, this.#running.size);
+        this.wake();
+      });
     this.#running.add(running);
     metrics.workersBusy.set({ worker: name }, this.#running.size);
   }
