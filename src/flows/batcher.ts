@@ -3,12 +3,15 @@
  * batch. There is no timer, so a lone item starts at once.
  * @param keyOf items with equal keys never share a batch; the later one goes into a later batch
  * @param run does the work; resolves with one output for each item, in order
+ * @param isOfOneItem tells of an error of `run` whether one item may have caused it: the items of that
+ * batch are then run one by one, so that the others do not fail with it
  * @returns a function that adds an item and resolves with its output, or rejects as its batch did
  */
 export function createBatcher<Item, Output>(options: {
   maxBatch: number;
   keyOf: (item: Item) => string;
   run: (items: Item[]) => Promise<Output[]>;
+  isOfOneItem?: (error: unknown) => boolean;
 }): (item: Item) => Promise<Output> {
   interface Waiting {
     item: Item;
@@ -20,16 +23,18 @@ export function createBatcher<Item, Output>(options: {
 
   const flush = async (): Promise<void> => {
     inFlight = true;
-    while (waiting.length > 0) {
-      const batch = takeBatch();
-      try {
-        const outputs = await options.run(batch.map(({ item }) => item));
-        for (const [index, { resolve }] of batch.entries()) resolve(outputs[index] as Output);
-      } catch (error) {
-        for (const { reject } of batch) reject(error);
-      }
-    }
+    while (waiting.length > 0) await runBatch(takeBatch());
     inFlight = false;
+  };
+
+  const runBatch = async (batch: Waiting[]): Promise<void> => {
+    try {
+      const outputs = await options.run(batch.map(({ item }) => item));
+      for (const [index, { resolve }] of batch.entries()) resolve(outputs[index] as Output);
+    } catch (error) {
+      if (batch.length > 1 && options.isOfOneItem?.(error)) for (const entry of batch) await runBatch([entry]);
+      else for (const { reject } of batch) reject(error);
+    }
   };
 
   const takeBatch = (): Waiting[] => {

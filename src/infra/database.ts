@@ -10,13 +10,20 @@ export interface Queryable {
 }
 
 export interface Database extends Queryable {
-  /** Runs `work` in one transaction: committed when it returns, rolled back when it throws. */
-  transaction<T>(work: (tx: Queryable) => Promise<T>): Promise<T>;
+  /**
+   * Runs `work` in one transaction: committed when it returns, rolled back when it throws. One that loses
+   * against another transaction (serialization failure, deadlock) is run again, so `work` must not change
+   * anything but the database; where it does, give `tries: 1`.
+   */
+  transaction<T>(work: (tx: Queryable) => Promise<T>, options?: { tries?: number }): Promise<T>;
   /** Statements that every connection runs before its first use (pg-boss's test clock needs it). */
   setSessionStatements(statements: string[]): Promise<void>;
   readonly pool: pg.Pool;
   close(): Promise<void>;
 }
+
+const TRIES = 3;
+const LOST_AGAINST_ANOTHER = new Set(['40001', '40P01']);
 
 // 64-bit integers come as strings, which is how ids are held; counts are cast to int in SQL.
 const TYPES = { getTypeParser: pg.types.getTypeParser };
@@ -38,24 +45,44 @@ export function openDatabase(options: {
     application_name: options.applicationName,
     connectionTimeoutMillis: 5000,
     keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
     types: TYPES,
+    onConnect: async (client) => {
+      for (const statement of sessionStatements) await client.query(statement);
+    },
   });
   pool.on('error', options.onError);
-  pool.on('connect', (client) => {
-    for (const statement of sessionStatements) client.query(statement).catch(options.onError);
-  });
   const queryable = queryableOf(pool);
   return {
     ...queryable,
     pool,
     setSessionStatements: async (statements) => {
       sessionStatements = statements;
+      await runOnIdleConnections(pool, statements);
     },
-    transaction: (work) => runTransaction(pool, work),
+    transaction: async (work, { tries = TRIES } = {}) => {
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          return await runTransaction(pool, work);
+        } catch (error) {
+          if (attempt >= tries || !LOST_AGAINST_ANOTHER.has(String((error as { code?: unknown }).code))) throw error;
+        }
+      }
+    },
     close: async () => {
       if (!pool.ending) await pool.end();
     },
   };
+}
+
+/** Connections that were opened before the statements were set run them too. */
+async function runOnIdleConnections(pool: pg.Pool, statements: string[]): Promise<void> {
+  const clients = await Promise.all(Array.from({ length: pool.idleCount }, () => pool.connect()));
+  try {
+    for (const client of clients) for (const statement of statements) await client.query(statement);
+  } finally {
+    for (const client of clients) client.release();
+  }
 }
 
 async function runTransaction<T>(pool: pg.Pool, work: (tx: Queryable) => Promise<T>): Promise<T> {
