@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Int64 } from '../domain/int64.ts';
 import { type ActivityEvent, ASPECTS } from '../domain/job.ts';
+import { toStorableText } from '../domain/storable-text.ts';
 import { Problem } from './problem.ts';
 import { int64 } from './route.ts';
 
@@ -11,12 +12,20 @@ export interface AthleteEvent {
   ownerId: Int64;
   subscriptionId: Int64;
   deauthorized: boolean;
+  eventTime: Date;
 }
 
-// PostgreSQL stores neither NUL nor half a surrogate pair.
-const storable = (text: string) => text.toWellFormed().replaceAll('\0', '');
-const updateValue = z.union([z.string().transform(storable), z.boolean(), z.number(), z.null()]);
+const updateValue = z.union([z.string().transform(toStorableText), z.boolean(), z.number(), z.null()]);
 const MAX_EPOCH_S = 32_503_680_000; // the year 3000
+const epochSeconds = z
+  .union([
+    z.number(),
+    z
+      .string()
+      .regex(/^[0-9]{1,11}$/)
+      .transform(Number),
+  ])
+  .pipe(z.number().int().min(1).max(MAX_EPOCH_S));
 
 const eventSchema = z.object({
   object_type: z.enum(['activity', 'athlete']),
@@ -24,8 +33,8 @@ const eventSchema = z.object({
   aspect_type: z.enum(ASPECTS),
   owner_id: int64,
   subscription_id: int64,
-  event_time: z.coerce.number({ error: 'must be whole seconds since the epoch' }).int().min(1).max(MAX_EPOCH_S),
-  updates: z.record(z.string().transform(storable), updateValue).nullish(),
+  event_time: epochSeconds,
+  updates: z.record(z.string().transform(toStorableText), updateValue).nullish(),
 });
 
 /**
@@ -53,6 +62,7 @@ export function readWebhookEvent(body: unknown): (ActivityEvent & { objectType: 
       ownerId: event.owner_id,
       subscriptionId: event.subscription_id,
       deauthorized: authorized === 'false' || authorized === false,
+      eventTime: new Date(event.event_time * 1000),
     };
   }
   return {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Int64 } from '../domain/int64.ts';
+import { toStorableJson } from '../domain/storable-text.ts';
 import {
   type ActivityDetail,
   type ActivitySummary,
@@ -15,7 +16,7 @@ import type { Transport } from './transport.ts';
 
 /** The provider's API, as far as the service uses it. Every method throws ProviderError. */
 export interface Provider {
-  /** @returns the checked fields, and the whole answer as it came */
+  /** @returns the checked fields, and the whole answer as it came, except for what PostgreSQL cannot hold */
   getActivity(
     accessToken: string,
     activityId: Int64,
@@ -25,6 +26,7 @@ export interface Provider {
   listActivities(
     accessToken: string,
     page: { before?: number; after?: number; page: number; perPage: number },
+    signal?: AbortSignal,
   ): Promise<ActivitySummary[]>;
   /** Checks a token. */
   getAthlete(accessToken: string): Promise<{ id: Int64; name: string }>;
@@ -63,18 +65,21 @@ export function createProvider(
         { endpoint: 'activity', method: 'GET', path, accessToken, schema: activityDetailSchema },
         signal,
       );
-      return { detail: value, body };
+      return { detail: value, body: toStorableJson(body) };
     },
-    listActivities: async (accessToken, { before, after, page, perPage }) =>
+    listActivities: async (accessToken, { before, after, page, perPage }, signal) =>
       (
-        await transport.send({
-          endpoint: 'activities',
-          method: 'GET',
-          path: '/api/v3/athlete/activities',
-          accessToken,
-          query: { before, after, page, per_page: perPage },
-          schema: z.array(activitySummarySchema),
-        })
+        await transport.send(
+          {
+            endpoint: 'activities',
+            method: 'GET',
+            path: '/api/v3/athlete/activities',
+            accessToken,
+            query: { before, after, page, per_page: perPage },
+            schema: z.array(activitySummarySchema),
+          },
+          signal,
+        )
       ).value,
     getAthlete: async (accessToken) => {
       const { value } = await transport.send({

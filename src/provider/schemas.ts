@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { toInt64 } from '../domain/int64.ts';
+import { toStorableText } from '../domain/storable-text.ts';
 
 /** A 64-bit id in a provider answer: a number, or a string where it is too large for one. */
 const id = z.unknown().transform((value, context) => {
@@ -14,7 +15,7 @@ const optionalNumber = z
 const optionalText = z
   .string()
   .nullish()
-  .transform((value) => value ?? undefined);
+  .transform((value) => (value == null ? undefined : toStorableText(value)));
 const optionalFlag = z
   .boolean()
   .nullish()
@@ -26,7 +27,7 @@ const common = {
   name: z
     .string()
     .nullish()
-    .transform((value) => value ?? ''),
+    .transform((value) => toStorableText(value ?? '')),
   sport_type: optionalText,
   type: optionalText, // deprecated name of sport_type, the only one in old answers
   start_date: z.iso.datetime({ offset: true }),

@@ -49,6 +49,7 @@ export function createTransport(options: {
   timeoutMs: number;
   observer: CallObserver;
   userAgent: string;
+  now: () => number;
 }): Transport {
   const agents = { http: new HttpAgent({ keepAlive: true }), https: new HttpsAgent({ keepAlive: true }) };
   const client = got.extend({
@@ -82,7 +83,12 @@ export function createTransport(options: {
         const usage = request.path.startsWith('/api/v3/') ? readRateHeaders(headers) : undefined;
         if (usage) options.observer.usage(usage);
         if (statusCode < 200 || statusCode > 299) {
-          throw errorOfAnswer(what, { status: statusCode, body, retryAfter: headers['retry-after'], now: Date.now() });
+          throw errorOfAnswer(what, {
+            status: statusCode,
+            body,
+            retryAfter: headers['retry-after'],
+            now: options.now(),
+          });
         }
         if (request.schema === undefined) return { value: undefined as never, body };
         const value = readBody(what, body, request.schema);
