@@ -4,30 +4,48 @@ import { FETCH_QUEUE } from '../infra/boss.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
 import { deleteThumbnailJobs } from '../queue/thumbnail-queue.ts';
+import { hasConnectedSince } from '../store/athletes.ts';
 import { eraseAthleteRows } from '../store/erasure.ts';
 
-/** Erases an athlete who withdrew access. @returns whether anything was kept of them */
-export type Deauthorize = (athleteId: Int64) => Promise<boolean>;
+/**
+ * Erases an athlete who withdrew access.
+ * @param withdrawnAt when, by the provider's clock
+ * @returns false when the athlete has connected again since: the withdrawal is an old one, and nothing is erased
+ */
+export type Deauthorize = (athleteId: Int64, withdrawnAt?: Date) => Promise<boolean>;
+
+// The provider says it again for some minutes; its clock and ours may differ by a little.
+const CLOCKS_DIFFER_MS = 60_000;
 
 /**
  * Erases everything kept of an athlete in one transaction: tokens, activities, thumbnails, open jobs and
  * the ledger. A fetch under way loses its claim, and with it its result. Erasing twice is no harm.
  */
 export function createEraseAthlete(deps: { database: Database; boss: PgBoss; logger: Logger }): Deauthorize {
-  return async (athleteId) => {
+  return async (athleteId, withdrawnAt) => {
     const erased = await deps.database.transaction(async (tx) => {
+      if (withdrawnAt && (await hasConnectedSince(tx, athleteId, new Date(withdrawnAt.getTime() + CLOCKS_DIFFER_MS)))) {
+        return undefined;
+      }
       const rows = await eraseAthleteRows(tx, athleteId);
       if (rows.fetchJobs.length > 0) await deps.boss.deleteJob(FETCH_QUEUE, rows.fetchJobs, { db: tx });
       await deleteThumbnailJobs(deps.boss, tx, rows.activities);
       if (rows.known) await tx.query(`SELECT pg_notify('activity_sync', 'athlete')`, []);
       return rows;
     });
+    if (!erased) {
+      deps.logger.warn('an old withdrawal of access was ignored: the athlete has connected again since', {
+        component: 'erasure',
+        athleteId,
+      });
+      return false;
+    }
     // No id: the log must not keep what was just erased.
     deps.logger.info('an athlete was erased', {
       component: 'erasure',
       activities: erased.activities.length,
       jobs: erased.fetchJobs.length,
     });
-    return erased.known;
+    return true;
   };
 }

@@ -26,7 +26,7 @@ export async function saveAthlete(
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
      ON CONFLICT (athlete_id) DO UPDATE SET name = coalesce(nullif(excluded.name, ''), athlete.name), access_token = excluded.access_token,
        refresh_token = excluded.refresh_token, token_expires_at = excluded.token_expires_at, scope = excluded.scope,
-       state = excluded.state, state_detail = excluded.state_detail, updated_at = sync_now()`,
+       state = excluded.state, state_detail = excluded.state_detail, connected_at = excluded.connected_at, updated_at = sync_now()`,
     [
       athlete.athleteId,
       athlete.name,
@@ -59,6 +59,12 @@ export async function findTokens(
       state: row.state,
     }
   );
+}
+
+/** Whether the athlete connected, for the first time or again, after `at`. */
+export async function hasConnectedSince(tx: Queryable, athleteId: Int64, at: Date): Promise<boolean> {
+  const rows = await tx.query('SELECT FROM athlete WHERE athlete_id = $1 AND connected_at > $2', [athleteId, at]);
+  return rows.length === 1;
 }
 
 /** Held until the transaction ends: one refresh at a time for each athlete, across replicas. */

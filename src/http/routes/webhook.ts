@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto';
-import express, { type RequestHandler, Router } from 'express';
+import express, { type ErrorRequestHandler, type RequestHandler, Router } from 'express';
 import type { AcceptWebhook } from '../../flows/accept-webhook.ts';
 import type { Deauthorize } from '../../flows/erase-athlete.ts';
 import { type KnownSubscriptions, UnknownSubscriptionError } from '../../flows/known-subscriptions.ts';
@@ -27,7 +27,12 @@ export interface WebhookDependencies {
 export function createWebhookRouter(deps: WebhookDependencies): Router {
   const router = Router();
   router.get(WEBHOOK_PATH, validateCallback(deps));
-  router.post(WEBHOOK_PATH, express.raw({ type: () => true, limit: BODY_LIMIT_BYTES }), acceptEvent(deps));
+  router.post(
+    WEBHOOK_PATH,
+    express.raw({ type: () => true, limit: BODY_LIMIT_BYTES }),
+    countUnread(deps.metrics),
+    acceptEvent(deps),
+  );
   router.all(WEBHOOK_PATH, (request) => {
     throw new Problem('methodNotAllowed', `${request.method} is not possible here.`, {
       headers: { Allow: 'GET, HEAD, POST' },
@@ -56,6 +61,14 @@ function validateCallback(deps: WebhookDependencies): RequestHandler {
   };
 }
 
+/** A body that is too large, broken off or compressed unreadably never gets to acceptEvent. */
+function countUnread(metrics: Metrics): ErrorRequestHandler {
+  return (error, _request, _response, next) => {
+    metrics.webhookEvents.inc({ object_type: 'unknown', aspect_type: 'unknown', result: 'refused' });
+    next(error);
+  };
+}
+
 function acceptEvent(deps: WebhookDependencies): RequestHandler {
   return async (request, response) => {
     const startedAt = performance.now();
@@ -68,7 +81,7 @@ function acceptEvent(deps: WebhookDependencies): RequestHandler {
       await deps.knownSubscriptions.mustTrust(event.subscriptionId).catch(refuseUntrusted);
       if (event.objectType === 'athlete') {
         labels.result = event.deauthorized ? 'deauthorized' : 'accepted';
-        if (event.deauthorized) await deps.deauthorize(event.ownerId);
+        if (event.deauthorized && !(await deps.deauthorize(event.ownerId, event.eventTime))) labels.result = 'stale';
         response.json({ status: labels.result });
       } else {
         const { result, jobId } = await deps.acceptWebhook(event);
@@ -83,17 +96,16 @@ function acceptEvent(deps: WebhookDependencies): RequestHandler {
         response.json({ status: labels.result, ...(jobId === undefined ? {} : { jobId }) });
       }
     } catch (error) {
-      if (isDatabaseAway(error)) labels.result = 'unavailable';
+      labels.result = error instanceof Problem ? 'refused' : isDatabaseAway(error) ? 'unavailable' : 'failed';
       throw error;
     } finally {
       deps.metrics.webhookEvents.inc(labels);
-      deps.metrics.webhookAck.observe(
-        { code: labels.result === 'refused' ? '4xx' : labels.result === 'unavailable' ? '503' : '200' },
-        (performance.now() - startedAt) / 1000,
-      );
+      deps.metrics.webhookAck.observe({ code: CODES[labels.result] ?? '200' }, (performance.now() - startedAt) / 1000);
     }
   };
 }
+
+const CODES: Record<string, string> = { refused: '4xx', unavailable: '503', failed: '500' };
 
 function refuseUntrusted(error: unknown): never {
   if (error instanceof UnknownSubscriptionError) throw new Problem('forbidden', error.message);
