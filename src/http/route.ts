@@ -133,7 +133,8 @@ export function readJson(request: Request, optional: boolean): unknown {
   try {
     return parseJsonKeepingInt64(bytes.toString('utf8'));
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
+    // A RangeError says that it is nested too deeply to be walked.
+    if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
     throw new Problem('badRequest', 'The body is not JSON.', { errors: [{ field: 'body', message: 'is not JSON' }] });
   }
 }
