@@ -1,3 +1,4 @@
+import { isNativeError } from 'node:util/types';
 import winston from 'winston';
 
 /** Logs one line for each thing that happened. ERROR means that somebody must act. */
@@ -44,13 +45,7 @@ export function createSilentLogger(): Logger {
 function redacted(name: string, value: unknown, secrets: readonly string[], depth: number): unknown {
   if (name !== 'level' && name !== 'message' && SECRET_NAME.test(name) && value !== undefined) return REDACTED;
   if (typeof value === 'string') return secrets.reduce((text, secret) => text.replaceAll(secret, REDACTED), value);
-  if (value instanceof Error)
-    return redacted(
-      '',
-      { name: value.name, message: value.message, stack: value.stack, code: (value as { code?: unknown }).code },
-      secrets,
-      depth,
-    );
+  if (isNativeError(value)) return redacted('', describeError(value), secrets, depth);
   if (typeof value === 'object' && value !== null && depth < 4) {
     if (Array.isArray(value)) return value.map((item) => redacted('', item, secrets, depth + 1));
     return Object.fromEntries(
@@ -58,6 +53,18 @@ function redacted(name: string, value: unknown, secrets: readonly string[], dept
     );
   }
   return value;
+}
+
+// Only these parts: what a library hangs onto its errors may hold a query string or a header.
+function describeError(error: Error): Record<string, unknown> {
+  const { code } = error as { code?: unknown };
+  return {
+    name: error.name,
+    message: error.message,
+    stack: error.stack,
+    ...(code === undefined ? {} : { errorCode: code }),
+    ...(isNativeError(error.cause) ? { cause: error.cause.message } : {}),
+  };
 }
 
 function readableLine(info: winston.Logform.TransformableInfo): string {

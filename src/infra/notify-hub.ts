@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import pg from 'pg';
 import type { Clock } from '../domain/clock.ts';
 import type { Logger } from './logger.ts';
@@ -61,11 +62,7 @@ export class NotifyHub {
     const client = this.#client;
     this.#client = undefined;
     this.#options.metrics.listenConnected.set(0);
-    if (client) {
-      client.removeAllListeners();
-      client.on('error', () => undefined); // the connection is being given up
-      await client.end();
-    }
+    if (client) await giveUp(client);
   }
 
   async #connect(): Promise<void> {
@@ -84,14 +81,11 @@ export class NotifyHub {
       await client.connect();
       await client.query(`LISTEN ${CHANNEL}`);
     } catch (error) {
-      client.removeAllListeners();
-      client.on('error', () => undefined); // already reported by the throw below
-      client.end().catch(() => undefined);
+      await giveUp(client);
       throw error;
     }
     if (this.#stopped) {
-      client.removeAllListeners();
-      await client.end();
+      await giveUp(client);
       return;
     }
     this.#client = client;
@@ -141,9 +135,7 @@ export class NotifyHub {
       component: 'notify',
       error: error.message,
     });
-    client.removeAllListeners();
-    client.on('error', () => undefined); // reported above
-    client.end().catch(() => undefined);
+    void giveUp(client);
     this.#reconnectLater();
   }
 
@@ -164,4 +156,20 @@ export class NotifyHub {
       });
     }, waitMs);
   }
+}
+
+const FAREWELL_MS = 1000;
+
+/** Ends a connection, politely while the server answers. Never fails: nobody needs it any more. */
+async function giveUp(client: pg.Client): Promise<void> {
+  client.removeAllListeners();
+  client.on('error', () => undefined); // whoever gives it up has told why
+  // A server that has gone without a word never answers the farewell.
+  const deadline = setTimeout(() => socketOf(client).destroy(), FAREWELL_MS);
+  await client.end().catch(() => undefined);
+  clearTimeout(deadline);
+}
+
+function socketOf(client: pg.Client): Socket {
+  return (client as unknown as { connection: { stream: Socket } }).connection.stream;
 }

@@ -40,9 +40,9 @@ export function createSecretBox(keys: readonly string[]): SecretBox {
         );
       }
       const bytes = Buffer.from(payload, 'base64url');
-      const decipher = createDecipheriv('aes-256-gcm', entry.key, bytes.subarray(0, 12));
-      decipher.setAuthTag(bytes.subarray(12, 28));
       try {
+        const decipher = createDecipheriv('aes-256-gcm', entry.key, bytes.subarray(0, 12), { authTagLength: 16 });
+        decipher.setAuthTag(bytes.subarray(12, 28));
         return Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString('utf8');
       } catch (error) {
         throw new SecretBoxError(
