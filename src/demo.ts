@@ -55,10 +55,10 @@ async function demo(): Promise<void> {
     say(`   admin         ${service.url}/admin   (token ${adminToken})`);
     say(`   metrics       ${service.url}/metrics`);
     say(`   provider      ${simulator.url}/\n`);
-    while (!stopped.asked) {
+    // In turn, so that each athlete's cooldown of 15 seconds is over.
+    for (let n = 0; !stopped.asked; n += 1) {
       await stopped.or(pause(EVERY_MS));
-      if (!stopped.asked)
-        await stopped.or(showOne(service, simulator, Math.floor(Math.random() * ATHLETES.length), say));
+      if (!stopped.asked) await stopped.or(showOne(service, simulator, n % ATHLETES.length, say));
     }
   } finally {
     say('stopping');
@@ -133,7 +133,7 @@ async function showOne(
   if (!row) return;
   const after = (at: Date) => `${at.getTime() - sentAt} ms`.padStart(9);
   say(
-    `   ${id.padEnd(13)} ${athlete.name.padEnd(12)} ${`${Math.round(ms)} ms`.padStart(9)} ${after(row.stored)}  ${after(row.drawn)}   ${row.name}`,
+    `   ${id.padEnd(13)} ${athlete.name.padEnd(12)} ${`${Math.round(ms)} ms`.padStart(9)} ${after(row.stored)}  ${after(row.drawn)}   ${row.name}${row.stored.getTime() - sentAt > 2000 ? ' (waited for the athlete’s cooldown of 15 s)' : ''}`,
   );
 }
 
