@@ -22,7 +22,7 @@ const WATCHED = new Map([
 
 interface Resource {
   kind: string;
-  handle: WeakRef<{ hasRef?: () => boolean }>;
+  handle: WeakRef<{ hasRef?: () => boolean; fd?: number }>;
   origin: Error;
 }
 
@@ -64,7 +64,10 @@ export function startLeakCheck(): LeakCheck {
 }
 
 function keepsAlive({ handle }: Resource): boolean {
-  return handle.deref()?.hasRef?.() === true;
+  const target = handle.deref();
+  // The process's own input and output are opened at their first use, and stay open.
+  const isStandardStream = target?.fd !== undefined && target.fd >= 0 && target.fd <= 2;
+  return !isStandardStream && target?.hasRef?.() === true;
 }
 
 /** The kind and the first place outside the runtime, or nothing when Jest itself opened the resource. */
