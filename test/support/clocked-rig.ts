@@ -1,0 +1,31 @@
+import { TestClock } from 'pg-boss';
+import { type Rig, startRig } from './service.ts';
+
+/** A rig whose time stands still until a test moves it: in the service, in SQL and at the provider alike. */
+export interface ClockedRig extends Rig {
+  clock: TestClock;
+  /** Lets time pass, and has the workers look for jobs at the end of it. @param ms milliseconds */
+  advance(ms: number): Promise<void>;
+  /** Milliseconds from now, by the rig's time. */
+  msUntil(at: Date): number;
+}
+
+/** @param start of time; the middle of a rate window unless given */
+export async function startClockedRig(
+  env: Record<string, string> = {},
+  start: Date | string = '2025-05-06T12:05:00Z',
+): Promise<ClockedRig> {
+  const clock = new TestClock(start);
+  const rig = await startRig({ env, clock, simulator: { now: () => clock.now() } });
+  return {
+    ...rig,
+    clock,
+    advance: async (ms) => {
+      await clock.setTime(clock.now() + ms);
+      await clock.tick(0); // every timer that fell due fires once
+      // A poll may have been under way, and looked, before time stood where it stands now.
+      await rig.service.database.query(`SELECT pg_notify('activity_sync', 'fetch')`);
+    },
+    msUntil: (at) => at.getTime() - clock.now(),
+  };
+}
