@@ -76,7 +76,7 @@ function describeResource({ kind, origin }: Resource): string[] {
     .split('\n')
     .slice(1)
     .map((line) => line.trim().replace(/^at /, ''))
-    .filter((place) => !place.includes('node:') && !place.includes('leak-check.ts'));
+    .filter((place) => /:[0-9]+:[0-9]+\)?$/.test(place) && !/node:|leak-check\.ts/.test(place));
   const nearest = places[0];
   if (nearest !== undefined && /node_modules\/(@jest\/|jest-)/.test(nearest)) return [];
   const ours = places.find((place) => !place.includes('node_modules')) ?? nearest;

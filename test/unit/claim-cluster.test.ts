@@ -61,7 +61,7 @@ describe('the claim on a cluster', () => {
     try {
       await expect(claim()).rejects.toMatchObject({
         code: 'ALREADY_RUNNING',
-        message: expect.stringContaining('on other-container, another machine or container'),
+        message: expect.stringContaining('on other-container (another machine or container).'),
       });
     } finally {
       clearInterval(heart);

@@ -84,7 +84,7 @@ async function refuseWhileClaimantLives(
   const isVisible = claimant.space === readProcessSpace();
   if (isVisible ? !isRunning(claimant) : !(await hasHeartbeat(path, log, heartbeatMs))) return;
   const who = claimant.pid === process.pid && isVisible ? 'this process itself' : `process ${claimant.pid}`;
-  const where = isVisible ? '' : ` on ${claimant.space.split(' ')[0]}, another machine or container,`;
+  const where = isVisible ? '' : ` on ${claimant.space.split(' ')[0]} (another machine or container)`;
   throw new EmbeddedPostgresError(
     'ALREADY_RUNNING',
     `The embedded PostgreSQL of ${clusterDir} is already run by ${who}${where}. Stop that process first, give this one a DATA_DIR of its own, or set DATABASE_URL to one server for both.`,
