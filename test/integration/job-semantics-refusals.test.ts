@@ -1,0 +1,111 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { type JobRow, type Rig, startRig } from '../support/service.ts';
+import { untilThumbnail } from '../support/thumbnails.ts';
+
+let rig: Rig;
+let athleteId: string;
+
+beforeAll(async () => {
+  rig = await startRig({ env: { FETCH_BACKOFF_BASE_MS: '10' } });
+  rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
+});
+afterAll(() => rig.close());
+afterEach(() => rig.simulator.faults.clear());
+const newAthlete = async () => {
+  athleteId = await rig.connectAthlete();
+};
+
+const isDone = ({ status }: JobRow) => status === 'done';
+const isFailed = ({ status }: JobRow) => status === 'failed';
+const callsFor = (id: string) => rig.simulator.calls.filter((call) => call.activityId === id).length;
+const tokenCalls = () => rig.simulator.calls.filter(({ path }) => path === '/oauth/token').length;
+const count = async (table: string, column: string, id: string) =>
+  (await rig.service.database.query(`SELECT FROM ${table} WHERE ${column} = $1`, [id])).length;
+const stateOf = async (id: string) =>
+  (await rig.service.database.query('SELECT state, state_detail FROM athlete WHERE athlete_id = $1', [id]))[0];
+const storedActivity = async () => {
+  const { id } = await rig.simulator.createActivityAndNotify(athleteId);
+  await rig.untilJob(id, isDone);
+  await untilThumbnail(rig, id);
+  return id;
+};
+
+describe('HTTP 401', () => {
+  beforeAll(newAthlete);
+
+  it('causes one token refresh and one immediate repeat', async () => {
+    const { id } = rig.simulator.addActivity(athleteId);
+    const refreshes = tokenCalls();
+    rig.simulator.invalidateAccessToken(athleteId);
+    await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+    expect(await rig.untilJob(id, isDone)).toMatchObject({ outcome: 'stored', attempts: 0 });
+    expect(callsFor(id)).toBe(2);
+    expect(tokenCalls()).toBe(refreshes + 1);
+    expect(await stateOf(athleteId)).toMatchObject({ state: 'healthy' });
+  });
+
+  it('of many jobs at once causes one refresh, whoever comes first', async () => {
+    const activities = rig.simulator.addHistory(athleteId, 3);
+    const refreshes = tokenCalls();
+    rig.simulator.invalidateAccessToken(athleteId);
+    const replica = await rig.startReplica({ SERVICE_ROLES: 'fetch' });
+    await Promise.all(activities.map(({ id }) => rig.simulator.deliver({ object_id: id, owner_id: athleteId })));
+    for (const { id } of activities) await rig.untilJob(id, isDone);
+    expect(tokenCalls()).toBe(refreshes + 1);
+    await replica.stop(1000);
+  });
+});
+
+describe.each([
+  [401, 'unauthorized', 2],
+  [403, 'forbidden', 1],
+] as const)('HTTP %i that stays', (status, outcome, expectedCalls) => {
+  beforeAll(newAthlete);
+
+  it('is a permanent failure, and the athlete is shown as needing to reconnect', async () => {
+    const { id } = rig.simulator.addActivity(athleteId);
+    rig.simulator.faults.add({ kind: 'status', status, match: { activityId: id } });
+    await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+    const job = await rig.untilJob(id, isFailed);
+    expect(job).toMatchObject({ outcome, attempts: 0, error: expect.stringContaining(`HTTP ${status}`) });
+    expect(callsFor(id)).toBe(expectedCalls);
+    expect(await stateOf(athleteId)).toMatchObject({ state: 'reconnect', state_detail: job.error });
+  });
+
+  it('is not asked again: later events fail without a call until the athlete has connected again', async () => {
+    const { id } = rig.simulator.addActivity(athleteId);
+    await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+    expect(await rig.untilJob(id, isFailed)).toMatchObject({ outcome: 'unauthorized' });
+    expect(callsFor(id)).toBe(0);
+  });
+});
+
+describe('an athlete whose token the provider refuses to refresh', () => {
+  beforeAll(newAthlete);
+
+  it('needs to reconnect: the job fails for good', async () => {
+    const { id } = rig.simulator.addActivity(athleteId);
+    rig.simulator.revoke(athleteId);
+    await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+    expect(await rig.untilJob(id, isFailed)).toMatchObject({ outcome: 'unauthorized', attempts: 0 });
+    expect(await stateOf(athleteId)).toMatchObject({ state: 'reconnect' });
+  });
+});
+
+describe('HTTP 404', () => {
+  beforeAll(newAthlete);
+
+  it('is a permanent failure, and an activity that was stored before is removed', async () => {
+    const id = await storedActivity();
+    rig.simulator.faults.add({ kind: 'status', status: 404, match: { activityId: id }, body: '' });
+    await rig.simulator.deliver({ object_id: id, owner_id: athleteId, aspect_type: 'update' });
+    expect(await rig.untilJob(id, isFailed)).toMatchObject({
+      outcome: 'notFound',
+      attempts: 0,
+      error: `GET /api/v3/activities/${id}: the provider answered HTTP 404`,
+    });
+    expect(await count('activity', 'activity_id', id)).toBe(0);
+    expect(await count('thumbnail', 'activity_id', id)).toBe(0);
+    expect(callsFor(id)).toBe(2);
+  });
+});
