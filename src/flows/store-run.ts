@@ -1,5 +1,5 @@
 import type { PgBoss } from 'pg-boss';
-import type { Database } from '../infra/database.ts';
+import { type Database, isLostAgainstAnother } from '../infra/database.ts';
 import type { Run } from '../queue/claim.ts';
 import { type Cooldown, completeRun, SupersededError } from '../queue/settle.ts';
 import { requestThumbnail } from '../queue/thumbnail-queue.ts';
@@ -39,7 +39,9 @@ export function createStoreRun(database: Database, boss: PgBoss): StoreRun {
       );
       return row?.result ?? 'moved';
     } catch (error) {
-      if ((error as { code?: string }).code === CLAIM_LOST) throw new SupersededError(run);
+      const { code } = error as { code?: unknown };
+      if (code === CLAIM_LOST) throw new SupersededError(run);
+      if (isLostAgainstAnother(error)) return 'moved'; // the long way tries again
       throw error;
     }
   };

@@ -65,7 +65,7 @@ export function openDatabase(options: {
         try {
           return await runTransaction(pool, work);
         } catch (error) {
-          if (attempt >= tries || !LOST_AGAINST_ANOTHER.has(String((error as { code?: unknown }).code))) throw error;
+          if (attempt >= tries || !isLostAgainstAnother(error)) throw error;
         }
       }
     },
@@ -83,6 +83,11 @@ async function runOnIdleConnections(pool: pg.Pool, statements: string[]): Promis
   } finally {
     for (const client of clients) client.release();
   }
+}
+
+/** True for a statement that lost against another transaction (serialization failure, deadlock): try again. */
+export function isLostAgainstAnother(error: unknown): boolean {
+  return LOST_AGAINST_ANOTHER.has(String((error as { code?: unknown }).code));
 }
 
 async function runTransaction<T>(pool: pg.Pool, work: (tx: Queryable) => Promise<T>): Promise<T> {
