@@ -19,68 +19,23 @@ export interface FetchJob {
   outcome: Outcome | null;
 }
 
-const COLUMNS = `v.id, v."activityId", v."athleteId", v.reason, v.force, v.status, v.attempts, v."maxAttempts", v."nextRunAt", v.error,
-  v."createdAt", v."updatedAt", r.outcome`;
-
-export interface JobFilter {
-  status?: JobStatus | undefined;
-  athleteId?: Int64 | undefined;
-  activityId?: Int64 | undefined;
-  reason?: Reason | undefined;
-}
-
-/**
- * Jobs, newest first.
- * @param beforeId the id of the last job of the page before
- */
-export async function listFetchJobs(
-  database: Queryable,
-  filter: JobFilter,
-  limit: number,
-  beforeId?: Int64,
-): Promise<FetchJob[]> {
-  const values: unknown[] = [limit];
-  const conditions: string[] = [];
-  const add = (column: string, operator: string, value: unknown) => {
-    if (value === undefined) return;
-    values.push(value);
-    conditions.push(`v.${column} ${operator} $${values.length}`);
-  };
-  // The status is written out: each one is a branch of the view with an index of its own.
-  if (filter.status !== undefined) conditions.push(`v.status = '${filter.status}'`);
-  add('"athleteId"', '=', filter.athleteId);
-  add('"activityId"', '=', filter.activityId);
-  add('reason', '=', filter.reason);
-  add('id', '<', beforeId);
-  const where = conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : '';
-  return database.query<FetchJob>(
-    `SELECT ${COLUMNS} FROM "ActivityFetchJob" v JOIN activity_fetch_job r ON r.id = v.id ${where} ORDER BY v.id DESC LIMIT $1`,
-    values,
-  );
-}
+const JOBS = `
+  SELECT v.id, v."activityId", v."athleteId", v.reason, v.force, v.status, v.attempts, v."maxAttempts", v."nextRunAt", v.error,
+    v."createdAt", v."updatedAt", r.outcome
+  FROM "ActivityFetchJob" v JOIN activity_fetch_job r ON r.id = v.id`;
 
 export async function findFetchJob(database: Queryable, id: Int64): Promise<FetchJob | undefined> {
-  const rows = await database.query<FetchJob>(
-    `SELECT ${COLUMNS} FROM "ActivityFetchJob" v JOIN activity_fetch_job r ON r.id = v.id WHERE v.id = $1`,
-    [id],
-  );
-  return rows[0];
+  return (await database.query<FetchJob>(`${JOBS} WHERE v.id = $1`, [id]))[0];
 }
 
-/** How many jobs stand in each status. */
-export type JobCounts = Record<JobStatus, number>;
+export async function findFetchJobOfActivity(database: Queryable, activityId: Int64): Promise<FetchJob | undefined> {
+  return (await database.query<FetchJob>(`${JOBS} WHERE v."activityId" = $1`, [activityId]))[0];
+}
 
-export async function countFetchJobs(database: Queryable): Promise<JobCounts> {
-  const [row] = await database.query<JobCounts>(
-    `SELECT open.n - running.n AS pending, running.n AS working, done.n AS done, failed.n AS failed
-     FROM (SELECT count(*)::int AS n FROM activity_fetch_job WHERE outcome IS NULL) open,
-       (SELECT count(*)::int AS n FROM fetch_queue() f WHERE f.running) running,
-       (SELECT count(*)::int AS n FROM activity_fetch_job WHERE outcome IN ('stored', 'skipped', 'deleted')) done,
-       (SELECT count(*)::int AS n FROM activity_fetch_job
-        WHERE outcome IS NOT NULL AND outcome NOT IN ('stored', 'skipped', 'deleted')) failed`,
-    [],
-  );
-  return row ?? { pending: 0, working: 0, done: 0, failed: 0 };
+/** The jobs with these ids, newest first; those deleted meanwhile are left out. */
+export async function readFetchJobs(database: Queryable, ids: readonly Int64[]): Promise<FetchJob[]> {
+  if (ids.length === 0) return [];
+  return database.query<FetchJob>(`${JOBS} WHERE v.id = ANY ($1::bigint[]) ORDER BY v.id DESC`, [ids]);
 }
 
 /** Jobs that ended because the athlete's access did not suffice: worth another try once it does. */
@@ -90,4 +45,49 @@ export async function findJobsRefusedForAthlete(tx: Queryable, athleteId: Int64)
     [athleteId],
   );
   return rows.map((row) => row.id);
+}
+
+/**
+ * Locks jobs in the order that everybody keeps, so that none of them is claimed, settled or asked for
+ * anew until the transaction ends. Locks nothing of those that are deleted meanwhile.
+ */
+export async function lockFetchJobs(tx: Queryable, ids: readonly Int64[]): Promise<void> {
+  await tx.query(
+    `SELECT FROM athlete_schedule s
+     WHERE s.athlete_id IN (SELECT j.athlete_id FROM activity_fetch_job j WHERE j.id = ANY ($1::bigint[]))
+     ORDER BY s.athlete_id FOR UPDATE`,
+    [ids],
+  );
+  await tx.query(
+    `SELECT FROM athlete_schedule s
+     WHERE s.athlete_id = 0 AND EXISTS (SELECT FROM activity_fetch_job j WHERE j.id = ANY ($1::bigint[]) AND j.aspect = 'delete')
+     FOR UPDATE`,
+    [ids],
+  );
+  await tx.query('SELECT FROM activity_fetch_job WHERE id = ANY ($1::bigint[]) ORDER BY activity_id FOR UPDATE', [ids]);
+}
+
+/**
+ * Deletes jobs that are locked, with their attempts.
+ * @returns the pg-boss jobs, which are to be deleted in the same transaction
+ */
+export async function deleteFetchJobRows(tx: Queryable, ids: readonly Int64[]): Promise<string[]> {
+  const rows = await tx.query<{ boss_job_id: string }>(
+    'DELETE FROM activity_fetch_job WHERE id = ANY ($1::bigint[]) RETURNING boss_job_id',
+    [ids],
+  );
+  return rows.map((row) => row.boss_job_id);
+}
+
+/** A pending job's place in pg-boss; undefined when it is not pending. */
+export async function findWaitingBossJob(
+  tx: Queryable,
+  id: Int64,
+): Promise<{ bossJobId: string; lane: number } | undefined> {
+  const [row] = await tx.query<{ boss_job_id: string; lane: number }>(
+    `SELECT f.boss_job_id, f.lane FROM activity_fetch_job r JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id
+     WHERE r.id = $1 AND r.outcome IS NULL AND f.waiting`,
+    [id],
+  );
+  return row && { bossJobId: row.boss_job_id, lane: row.lane };
 }

@@ -1,0 +1,34 @@
+import type { PgBoss } from 'pg-boss';
+import type { FetchRequest } from '../domain/job.ts';
+import type { Database } from '../infra/database.ts';
+import { requestFetches } from '../queue/requests.ts';
+import { type FetchJob, findFetchJobOfActivity } from '../store/fetch-jobs.ts';
+import { repeatTransaction } from './repeat-transaction.ts';
+
+/** The activity has a job already, for another athlete. */
+export class OtherAthleteError extends Error {
+  override name = 'OtherAthleteError';
+  readonly code = 'OTHER_ATHLETE';
+}
+
+/**
+ * Asks for one fetch by hand.
+ * @returns the job, and whether it stood already, so that the request joined it
+ * @throws OtherAthleteError
+ */
+export async function requestJob(
+  deps: { database: Database; boss: PgBoss },
+  request: FetchRequest,
+): Promise<{ job: FetchJob; joined: boolean }> {
+  return repeatTransaction(deps.database, async (tx) => {
+    const standing = await findFetchJobOfActivity(tx, request.activityId);
+    if (standing && standing.athleteId !== request.athleteId) {
+      throw new OtherAthleteError(
+        `Job ${standing.id} says that activity ${request.activityId} is athlete ${standing.athleteId}'s. Delete that job if it is wrong, then ask again.`,
+      );
+    }
+    await requestFetches(deps.boss, tx, [request]);
+    const job = (await findFetchJobOfActivity(tx, request.activityId)) as FetchJob;
+    return { job, joined: standing?.status === 'pending' || standing?.status === 'working' };
+  });
+}

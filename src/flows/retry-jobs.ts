@@ -1,0 +1,61 @@
+import type { PgBoss } from 'pg-boss';
+import type { Int64 } from '../domain/int64.ts';
+import { FETCH_QUEUE } from '../infra/boss.ts';
+import type { Database, Queryable } from '../infra/database.ts';
+import { reopenJobs } from '../queue/requests.ts';
+import { type FetchJob, findFetchJob, findWaitingBossJob, lockFetchJobs } from '../store/fetch-jobs.ts';
+import { type JobFilter, listJobIds } from '../store/job-pages.ts';
+import { repeatTransaction } from './repeat-transaction.ts';
+
+interface Dependencies {
+  database: Database;
+  boss: PgBoss;
+}
+
+const BATCH = 500;
+
+/**
+ * Runs one job again: a finished one is opened anew, a pending one waits out no backoff.
+ * @returns the job as it stands then; 'working' when it runs already; undefined when there is no such job
+ */
+export async function retryJob(deps: Dependencies, id: Int64): Promise<FetchJob | 'working' | undefined> {
+  return repeatTransaction(deps.database, async (tx) => {
+    await lockFetchJobs(tx, [id]);
+    const job = await findFetchJob(tx, id);
+    if (!job) return undefined;
+    if (job.status === 'working') return 'working';
+    if (job.status === 'pending') await endBackoff(deps.boss, tx, id);
+    else await reopenJobs(deps.boss, tx, [id]);
+    return findFetchJob(tx, id);
+  });
+}
+
+/**
+ * Runs all finished jobs again that fit, newest first, in batches of their own transactions. Each at most
+ * once, even if it fails again meanwhile.
+ * @param signal stops between two batches
+ * @returns how many
+ */
+export async function retryJobs(
+  deps: Dependencies,
+  filter: JobFilter & { status: 'done' | 'failed' },
+  signal: AbortSignal,
+): Promise<number> {
+  let retried = 0;
+  let last: Int64 | undefined;
+  while (!signal.aborted) {
+    const ids = await listJobIds(deps.database, filter, last, BATCH);
+    if (ids.length === 0) break;
+    retried += await repeatTransaction(deps.database, (tx) => reopenJobs(deps.boss, tx, ids));
+    last = ids.at(-1);
+  }
+  return retried;
+}
+
+async function endBackoff(boss: PgBoss, tx: Queryable, id: Int64): Promise<void> {
+  const waiting = await findWaitingBossJob(tx, id);
+  if (!waiting) return;
+  await boss.update(FETCH_QUEUE, undefined, { id: waiting.bossJobId, startAfter: 0, db: tx });
+  await tx.query('SELECT wake_lane($1, sync_now())', [waiting.lane]);
+  await tx.query(`SELECT pg_notify('activity_sync', 'fetch')`, []);
+}
