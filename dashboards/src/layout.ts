@@ -1,0 +1,108 @@
+import {
+  type Dashboard,
+  DashboardBuilder,
+  DashboardCursorSync,
+  DashboardLinkBuilder,
+  DashboardLinkType,
+  DatasourceVariableBuilder,
+  RowBuilder,
+  TextBoxVariableBuilder,
+} from '@grafana/grafana-foundation-sdk/dashboard';
+import type { PlacedPanel } from './panels.ts';
+
+const ROW_WIDTH = 24;
+const RUNBOOKS_DEFAULT = 'https://git.example.com/activity-sync/src/branch/main';
+
+export interface Row {
+  title: string;
+  panels: PlacedPanel[];
+}
+
+/** A dashboard as it stands in a file: with the inputs that Grafana asks for when somebody imports it by hand. */
+export type DashboardFile = Dashboard & { __inputs: object[]; __requires: object[] };
+
+/**
+ * Lays out rows of panels, each row under its title, and numbers the panels.
+ *
+ * The data sources are variables of the dashboard. An import by hand fills them from the inputs; a dashboard that the
+ * sidecar loads takes the first data source of the type.
+ */
+export function layOut(text: { uid: string; title: string; description: string }, rows: Row[]): DashboardFile {
+  const builder = new DashboardBuilder(text.title)
+    .uid(text.uid)
+    .description(text.description)
+    .tags(['activity-sync'])
+    .timezone('browser')
+    .refresh('30s')
+    .time({ from: 'now-6h', to: 'now' })
+    .tooltip(DashboardCursorSync.Crosshair)
+    .readonly()
+    .withVariable(dataSourceVariable('metrics', 'Metrics', 'prometheus', 'DS_METRICS'))
+    .withVariable(dataSourceVariable('logs', 'Logs', 'loki', 'DS_LOGS'))
+    .withVariable(new TextBoxVariableBuilder('runbooks').label('Runbooks').defaultValue(RUNBOOKS_DEFAULT))
+    .link(
+      new DashboardLinkBuilder('Runbooks')
+        .type(DashboardLinkType.Link)
+        .icon('doc')
+        .url(`\${runbooks}/docs/runbooks/README.md`)
+        .targetBlank(true),
+    )
+    .link(
+      new DashboardLinkBuilder('Dashboards').type(DashboardLinkType.Dashboards).tags(['activity-sync']).keepTime(true),
+    );
+  const dashboard = builder.build();
+  dashboard.panels = placePanels(rows);
+  return {
+    __inputs: [
+      {
+        name: 'DS_METRICS',
+        label: 'Metrics',
+        description: '',
+        type: 'datasource',
+        pluginId: 'prometheus',
+        pluginName: 'Prometheus',
+      },
+      { name: 'DS_LOGS', label: 'Logs', description: '', type: 'datasource', pluginId: 'loki', pluginName: 'Loki' },
+    ],
+    __requires: [
+      { type: 'grafana', id: 'grafana', name: 'Grafana', version: '11.0.0' },
+      { type: 'datasource', id: 'prometheus', name: 'Prometheus', version: '1.0.0' },
+      { type: 'datasource', id: 'loki', name: 'Loki', version: '1.0.0' },
+    ],
+    ...dashboard,
+  };
+}
+
+function placePanels(rows: Row[]): NonNullable<Dashboard['panels']> {
+  const panels: NonNullable<Dashboard['panels']> = [];
+  let id = 0;
+  let y = 0;
+  for (const row of rows) {
+    id += 1;
+    panels.push(new RowBuilder(row.title).id(id).gridPos({ h: 1, w: ROW_WIDTH, x: 0, y }).build());
+    y += 1;
+    let x = 0;
+    let lineHeight = 0;
+    for (const { panel, width, height } of row.panels) {
+      if (x + width > ROW_WIDTH) {
+        x = 0;
+        y += lineHeight;
+        lineHeight = 0;
+      }
+      id += 1;
+      panels.push({ ...panel, id, gridPos: { h: height, w: width, x, y } });
+      x += width;
+      lineHeight = Math.max(lineHeight, height);
+    }
+    y += lineHeight;
+  }
+  return panels;
+}
+
+function dataSourceVariable(name: string, label: string, type: string, input: string): DatasourceVariableBuilder {
+  return new DatasourceVariableBuilder(name)
+    .label(label)
+    .type(type)
+    .allowCustomValue(false)
+    .current({ selected: false, text: `\${${input}}`, value: `\${${input}}` });
+}

@@ -1,0 +1,117 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { parse } from 'yaml';
+import { findLogqlProblems } from '../../alerting/src/check-logql.ts';
+import { findPromqlProblems, metricSelectors } from '../../alerting/src/check-promql.ts';
+import { metricCatalogue } from '../../alerting/src/known-metrics.ts';
+import { readRuleFiles } from '../../alerting/src/rule-files.ts';
+import { panelQueries, withoutGrafanaVariables } from '../../dashboards/src/panel-queries.ts';
+import { renderDashboards } from '../../dashboards/src/write-dashboards.ts';
+import { createMetrics } from '../../src/infra/metrics.ts';
+
+const root = join(import.meta.dirname, '../..');
+const dashboards = [...renderDashboards()].map(([file, text]) => ({ file, text, dashboard: JSON.parse(text) }));
+const queries = dashboards.flatMap(({ dashboard }) => panelQueries(dashboard));
+const recorded = readRuleFiles().flatMap(({ groups }) =>
+  groups.flatMap(({ rules }) => rules.flatMap((rule) => rule.record ?? [])),
+);
+const catalogue = metricCatalogue(createMetrics().registry, recorded);
+
+describe.each(dashboards)('the dashboard $file', ({ file, text, dashboard }) => {
+  it('is committed as it is built', () => {
+    expect(readFileSync(join(root, 'dashboards', file), 'utf8')).toBe(text);
+  });
+
+  it('asks for both data sources when it is imported by hand', () => {
+    expect(dashboard.__inputs.map((input: { name: string }) => input.name)).toEqual(['DS_METRICS', 'DS_LOGS']);
+    for (const input of dashboard.__inputs) expect(text).toContain(`"value": "\${${input.name}}"`);
+  });
+
+  it('numbers its panels and lays them out without overlap', () => {
+    const ids = dashboard.panels.map((panel: { id: number }) => panel.id);
+    expect(new Set(ids).size).toBe(ids.length);
+    const taken = new Set<string>();
+    for (const { gridPos } of dashboard.panels) {
+      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x += 1) {
+        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y += 1) {
+          expect(taken.has(`${x},${y}`)).toBe(false);
+          taken.add(`${x},${y}`);
+        }
+      }
+      expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);
+    }
+  });
+
+  it('tells what each panel shows, and links to runbook sections that exist', () => {
+    for (const panel of dashboard.panels.filter((panel: { type: string }) => panel.type !== 'row')) {
+      expect(panel.title.length).toBeGreaterThan(0);
+      expect(panel.description.length).toBeGreaterThan(0);
+      for (const { url } of panel.links ?? []) {
+        const [path, anchor] = url.replace(`\${runbooks}/`, '').split('#');
+        expect(existsSync(join(root, path))).toBe(true);
+        const anchors = (readFileSync(join(root, path), 'utf8').match(/^## .+$/gm) ?? []).map((h) =>
+          h.slice(3).toLowerCase(),
+        );
+        expect(anchors).toContain(anchor);
+      }
+    }
+  });
+});
+
+describe('every query of the dashboards', () => {
+  it.each(queries.filter(({ language }) => language === 'promql'))('$panel: $expr names what exists', ({ expr }) => {
+    const plain = withoutGrafanaVariables(expr);
+    expect(findPromqlProblems(plain)).toEqual([]);
+    for (const { metric, labels } of metricSelectors(plain)) {
+      expect([...catalogue.keys()]).toContain(metric);
+      for (const label of labels) expect([...(catalogue.get(metric) ?? [])]).toContain(label);
+    }
+  });
+
+  it.each(queries.filter(({ language }) => language === 'logql'))('$panel: $expr finds log lines', ({ expr }) => {
+    expect(findLogqlProblems(withoutGrafanaVariables(expr), 'log')).toEqual([]);
+  });
+
+  it('has a reference of its own within its panel', () => {
+    for (const { dashboard } of dashboards) {
+      for (const panel of dashboard.panels) {
+        const references = (panel.targets ?? []).map((target: { refId: string }) => target.refId);
+        expect(references.every((reference: string) => /^[A-Z]$/.test(reference))).toBe(true);
+        expect(new Set(references).size).toBe(references.length);
+      }
+    }
+  });
+
+  it('shows each metric of the service somewhere, in a panel or an alert', () => {
+    const used = new Set(
+      [
+        ...queries.flatMap(({ language, expr }) =>
+          language === 'promql' ? metricSelectors(withoutGrafanaVariables(expr)) : [],
+        ),
+        ...readRuleFiles()
+          .filter(({ language }) => language === 'promql')
+          .flatMap(({ groups }) => groups.flatMap(({ rules }) => rules.flatMap(({ expr }) => metricSelectors(expr)))),
+      ].map(({ metric }) => metric.replace(/_(bucket|sum|count)$/, '')),
+    );
+    const own = createMetrics()
+      .registry.getMetricsAsArray()
+      .map(({ name }) => name)
+      .filter((name) => name.startsWith('activity_sync_'));
+    expect(own.filter((name) => !used.has(name))).toEqual([]);
+  });
+});
+
+describe('the resource that carries the dashboards', () => {
+  const kustomization = parse(readFileSync(join(root, 'dashboards/kustomization.yaml'), 'utf8'));
+
+  it('keeps Flux from filling in what is for Grafana', () => {
+    expect(kustomization.generatorOptions.annotations['kustomize.toolkit.fluxcd.io/substitute']).toBe('disabled');
+  });
+
+  it('holds every dashboard under a name that the sidecar takes', () => {
+    const files = kustomization.configMapGenerator.flatMap(({ files }: { files: string[] }) => files);
+    expect(files.sort()).toEqual([...renderDashboards().keys()].sort());
+    for (const file of files) expect(file).toMatch(/\.json$/);
+  });
+});
