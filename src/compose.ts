@@ -8,11 +8,14 @@ import { createAccessTokens } from './flows/access-token.ts';
 import { createConnectAthlete } from './flows/connect-athlete.ts';
 import { createEraseAthlete } from './flows/erase-athlete.ts';
 import { createKnownSubscriptions } from './flows/known-subscriptions.ts';
+import { createListPage } from './flows/list-page.ts';
 import { createSubscriptions } from './flows/manage-subscriptions.ts';
 import { createStoreRun } from './flows/store-run.ts';
+import { createSyncs } from './flows/sync-progress.ts';
 import { createAdminAuth } from './http/admin-auth.ts';
 import { createApp } from './http/app.ts';
 import { mountRoutes, type Route } from './http/route.ts';
+import { adminSyncRoutes } from './http/routes/admin-syncs.ts';
 import { adminWebhookRoutes } from './http/routes/admin-webhooks.ts';
 import { createHealthRouter } from './http/routes/health.ts';
 import { createOauthRouter } from './http/routes/oauth.ts';
@@ -32,6 +35,8 @@ import { type Budget, createBudget } from './queue/budget.ts';
 import { createClaimRun } from './queue/claim.ts';
 import { createTileSource } from './thumbnail/tile-source.ts';
 import { FetchWorker } from './workers/fetch-worker.ts';
+import { PollingWorker } from './workers/polling-worker.ts';
+import { SyncWorker } from './workers/sync-worker.ts';
 import { ThumbnailWorker } from './workers/thumbnail-worker.ts';
 
 /** What the service is made from; everything that differs between production, demo and tests. */
@@ -102,8 +107,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         metrics.providerCalls.inc({ endpoint, code });
         metrics.providerDuration.observe({ endpoint }, seconds);
       },
-      usage: (usage) => {
-        budget.correct(usage).catch((error: Error) =>
+      usage: (usage, ageMs) => {
+        budget.correct(usage, ageMs).catch((error: Error) =>
           logger.warn('the provider’s usage figures could not be kept', {
             component: 'budget',
             error: error.message,
@@ -128,6 +133,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         })
       : undefined;
   const common = { database, boss, hub, clock, config, logger, metrics };
+  const backoff = { baseMs: config.FETCH_BACKOFF_BASE_MS, capMs: config.FETCH_BACKOFF_CAP_MS };
+  const listPage = createListPage({ database, provider, accessTokens, budget, logger, metrics });
   const workers = [
     ...(has('fetch')
       ? [
@@ -139,7 +146,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
             storeRun: createStoreRun(database, boss),
             budget,
             random,
-            backoff: { baseMs: config.FETCH_BACKOFF_BASE_MS, capMs: config.FETCH_BACKOFF_CAP_MS },
+            backoff,
             cooldownMs: config.PROVIDER_ATHLETE_COOLDOWN,
           }),
         ]
@@ -147,6 +154,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     ...(has('thumbnail')
       ? [new ThumbnailWorker({ ...common, sizePx: config.THUMBNAIL_SIZE, debug: config.THUMBNAIL_DEBUG, map })]
       : []),
+    ...(has('polling')
+      ? [new PollingWorker({ ...common, listPage, backoff, random, stopAfter: config.POLLING_STOP_AFTER })]
+      : []),
+    ...(has('polling') || has('fetch') ? [new SyncWorker({ ...common, listPage, backoff, random })] : []),
   ];
 
   const first: Router[] = [];
@@ -184,6 +195,15 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         subscriptions: createSubscriptions(database, provider, knownSubscriptions),
         callbackUrl,
         verifyToken,
+      }),
+      ...adminSyncRoutes({
+        syncs: createSyncs({
+          database,
+          budget,
+          now,
+          cooldownMs: config.PROVIDER_ATHLETE_COOLDOWN,
+          retentionDays: config.JOB_RETENTION_DAYS,
+        }),
       }),
     ];
     const api = Router();

@@ -61,7 +61,8 @@ CREATE TABLE manual_sync (
   pages            integer     NOT NULL DEFAULT 0,
   listed           integer     NOT NULL DEFAULT 0,
   queued           integer     NOT NULL DEFAULT 0,
-  fetched          integer     NOT NULL DEFAULT 0,
+  fetched          integer     NOT NULL DEFAULT 0, -- as last counted
+  fetches_failed   integer     NOT NULL DEFAULT 0, -- as last counted
   open_items       integer     NOT NULL DEFAULT 0, -- as last counted
   busiest_athlete  integer     NOT NULL DEFAULT 0, -- open items of the athlete who has most, as last counted
   list_due_at      timestamptz DEFAULT '-infinity', -- when the next page may be read; null: the lists are read

@@ -1,0 +1,93 @@
+import type { PgBoss } from 'pg-boss';
+import { backoffMs } from '../domain/backoff.ts';
+import { MAX_ATTEMPTS } from '../domain/job.ts';
+import type { Database, Queryable } from '../infra/database.ts';
+import { PER_PAGE } from '../provider/client.ts';
+import { requestFetches } from '../queue/requests.ts';
+import { findListed, lockListedAthlete } from '../store/listed-activities.ts';
+import {
+  addSyncItems,
+  endWalk,
+  findSyncItems,
+  giveUpWalk,
+  keepWalk,
+  type PageStep,
+  putOffSync,
+  putOffWalk,
+  settleSyncPage,
+} from '../store/sync-steps.ts';
+import type { ListPage, PageAnswer } from './list-page.ts';
+
+export interface SyncDependencies {
+  database: Database;
+  boss: PgBoss;
+  listPage: ListPage;
+  backoff: { baseMs: number; capMs: number };
+  random: () => number;
+}
+
+/**
+ * Reads one page of an athlete's list for a manual sync. The fetches are asked for in the transaction that
+ * writes how far the walk came, so a process that dies at any point asks for none twice.
+ * @throws SyncLostError when the sync was cancelled or taken over meanwhile; nothing was written
+ */
+export async function syncAthlete(deps: SyncDependencies, step: PageStep, signal: AbortSignal): Promise<void> {
+  const request = { athleteId: step.athleteId, reason: 'manual' as const, cursor: step.cursor, perPage: PER_PAGE };
+  const answer = await deps.listPage(request, signal);
+  switch (answer.kind) {
+    case 'wait':
+      return putOffSync(deps.database, step, answer.until);
+    case 'refused':
+      return deps.database.transaction((tx) => giveUpWalk(tx, step, `Athlete ${step.athleteId}: ${answer.error}`));
+    case 'failed':
+      return syncLater(deps, step, answer.error);
+    case 'page':
+      return deps.database.transaction((tx) => takePage(deps, tx, step, answer));
+  }
+}
+
+async function takePage(
+  deps: SyncDependencies,
+  tx: Queryable,
+  step: PageStep,
+  page: Extract<PageAnswer, { kind: 'page' }>,
+): Promise<void> {
+  const connected = await lockListedAthlete(tx, step.athleteId);
+  if (!connected) return settleSyncPage(tx, step, { listed: 0, queued: 0 });
+  const afterMs = step.afterS === null ? Number.NEGATIVE_INFINITY : step.afterS * 1000;
+  const ids = page.activities.filter((one) => one.startDate.getTime() > afterMs).map((one) => one.activityId);
+  const known = await findListed(tx, ids);
+  const asked = await findSyncItems(tx, step.syncId, ids);
+  const wanted = ids.filter((id) => {
+    const { tombstoned, stored, job } = known.get(id) ?? {};
+    return !tombstoned && !asked.has(id) && (step.force || (!stored && !job?.open));
+  });
+  await settleSyncPage(tx, step, { listed: ids.length, queued: wanted.length });
+  const requests = wanted.map((activityId) => ({
+    activityId,
+    athleteId: step.athleteId,
+    reason: 'manual' as const,
+    force: step.force,
+  }));
+  const results = await requestFetches(deps.boss, tx, requests);
+  await addSyncItems(
+    tx,
+    step.syncId,
+    results.map((one) => ({ ...one, joined: one.result === 'joined' })),
+  );
+  // A short page may have a successor; only an empty one ends the list.
+  const over =
+    (page.activities.length === 0 && !page.full) || (page.oldest !== undefined && page.oldest.getTime() <= afterMs);
+  if (over) await endWalk(tx, step);
+  else await keepWalk(tx, step, page.next);
+}
+
+/** Reads the page again after a wait; after some failures in a row the sync goes on without the athlete. */
+export async function syncLater(deps: SyncDependencies, step: PageStep, error: string): Promise<void> {
+  const message = `Athlete ${step.athleteId}: ${error}`;
+  await deps.database.transaction((tx) =>
+    step.failures >= MAX_ATTEMPTS
+      ? giveUpWalk(tx, step, message)
+      : putOffWalk(tx, step, message, backoffMs(step.failures, deps.backoff, deps.random())),
+  );
+}

@@ -1,0 +1,149 @@
+import type { Int64 } from '../domain/int64.ts';
+import { forecastEnd } from '../domain/sync-forecast.ts';
+import type { Database } from '../infra/database.ts';
+import type { Budget, BudgetState } from '../queue/budget.ts';
+import { findTokens } from '../store/athletes.ts';
+import { cancelSync, createSync, findSync, listSyncs, type StoredSync, type SyncRequest } from '../store/syncs.ts';
+
+/** How a sync stands, as the admin interface and the command line show it. */
+export interface SyncProgress {
+  id: Int64;
+  /** Null: all athletes. */
+  athleteId: Int64 | null;
+  /** `waiting`: running, but nothing can be done before the budget opens or a retry is due. */
+  state: 'running' | 'waiting' | 'finished' | 'cancelled' | 'failed';
+  force: boolean;
+  after: string | null;
+  before: string;
+  athletes: { total: number; listed: number; failed: number };
+  pages: number;
+  /** Activities seen in the lists. */
+  listed: number;
+  /** Fetches asked for: those of `listed` that were not known, or all of them with force. */
+  queued: number;
+  fetched: number;
+  fetchesFailed: number;
+  /** Fetches in all, once every list is read; null before. */
+  total: number | null;
+  waitingUntil: string | null;
+  /** From the budget's pace and the athletes' cooldown, for what is known so far; null when it has ended. */
+  expectedEnd: string | null;
+  error: string | null;
+  createdAt: string;
+  finishedAt: string | null;
+}
+
+/** Bulk syncs asked for by hand. */
+export interface Syncs {
+  /** @throws SyncRefusedError when there is no athlete whose list can be read */
+  start(request: SyncRequest): Promise<Int64>;
+  find(id: Int64): Promise<SyncProgress | undefined>;
+  /** Newest first. @param beforeId the last one of the page before */
+  list(limit: number, beforeId?: Int64): Promise<SyncProgress[]>;
+  /** @returns undefined when there is no such sync; false when it had ended already */
+  cancel(id: Int64): Promise<boolean | undefined>;
+}
+
+/** The sync cannot be made; `missing` when the athlete is not connected. */
+export class SyncRefusedError extends Error {
+  override name = 'SyncRefusedError';
+  readonly code = 'SYNC_REFUSED';
+  readonly missing: boolean;
+  constructor(message: string, missing: boolean) {
+    super(message);
+    this.missing = missing;
+  }
+}
+
+export function createSyncs(deps: {
+  database: Database;
+  budget: Budget;
+  now: () => number;
+  cooldownMs: number;
+  /** After which a sync that has ended is forgotten. */
+  retentionDays: number;
+}): Syncs {
+  const { database, budget } = deps;
+  const show = (sync: StoredSync, state: BudgetState) => toProgress(sync, state, deps.now(), deps.cooldownMs);
+  return {
+    start: async (request) => {
+      const id = await createSync(database, request, deps.retentionDays);
+      if (id !== undefined) return id;
+      if (request.athleteId === undefined) throw new SyncRefusedError('No connected athlete is healthy.', false);
+      const athlete = await findTokens(database, request.athleteId);
+      if (!athlete) throw new SyncRefusedError(`Athlete ${request.athleteId} is not connected.`, true);
+      throw new SyncRefusedError(
+        `Athlete ${request.athleteId} must connect again first; their state is ${athlete.state}.`,
+        false,
+      );
+    },
+    find: async (id) => {
+      const [sync, state] = await Promise.all([findSync(database, id), budget.read()]);
+      return sync && show(sync, state);
+    },
+    list: async (limit, beforeId) => {
+      const [syncs, state] = await Promise.all([listSyncs(database, limit, beforeId), budget.read()]);
+      return syncs.map((sync) => show(sync, state));
+    },
+    cancel: async (id) => {
+      if (await cancelSync(database, id)) return true;
+      return (await findSync(database, id)) ? false : undefined;
+    },
+  };
+}
+
+function toProgress(sync: StoredSync, budget: BudgetState, now: number, cooldownMs: number): SyncProgress {
+  const running = sync.state === 'running';
+  const waitingUntil = running ? waitOf(sync, budget) : null;
+  return {
+    id: sync.id,
+    athleteId: sync.athleteId,
+    state: waitingUntil ? 'waiting' : sync.state,
+    force: sync.force,
+    after: sync.afterS === null ? null : isoOf(sync.afterS),
+    before: isoOf(sync.beforeS),
+    athletes: { total: sync.athletes, listed: sync.athletesListed, failed: sync.athletesFailed },
+    pages: sync.pages,
+    listed: sync.listed,
+    queued: sync.queued,
+    fetched: sync.fetched,
+    fetchesFailed: sync.fetchesFailed,
+    total: sync.walks === 0 && sync.state !== 'cancelled' ? sync.queued : null,
+    waitingUntil: waitingUntil?.toISOString() ?? null,
+    expectedEnd: running ? new Date(forecast(sync, budget, now, cooldownMs)).toISOString() : null,
+    error: sync.error,
+    createdAt: sync.createdAt.toISOString(),
+    finishedAt: sync.finishedAt?.toISOString() ?? null,
+  };
+}
+
+/** Being paced is running; waiting is for a budget that is closed for longer than its pace, or for a retry. */
+function waitOf(sync: StoredSync, budget: BudgetState): Date | null {
+  const opens = budget.opensAt.manual;
+  if (opens && opens >= budget.windowEnd) return opens;
+  if (budget.blockedUntil) return budget.blockedUntil;
+  return sync.openItems === 0 ? sync.waitingUntil : null;
+}
+
+// The last tenth of a window is kept for webhooks.
+const BACKGROUND_SHARE = 0.9;
+
+function forecast(sync: StoredSync, budget: BudgetState, now: number, cooldownMs: number): number {
+  const { used, limit } = budget.daily;
+  // What is queued but not counted as fetched yet, and at least one page of each list that is left.
+  const openFetches = Math.max(0, sync.queued - sync.fetched - sync.fetchesFailed);
+  return forecastEnd({
+    now,
+    opensAt: budget.opensAt.manual?.getTime(),
+    callsPerWindow: Math.floor(budget.capacity * BACKGROUND_SHARE),
+    windowMs: budget.windowEnd.getTime() - budget.windowStart.getTime(),
+    daily: limit === null ? undefined : { left: Math.max(0, limit - used), limit },
+    calls: openFetches + sync.walks,
+    callsOfBusiestAthlete: sync.athletes === 1 ? openFetches : Math.min(openFetches, sync.busiestAthlete),
+    cooldownMs,
+  });
+}
+
+function isoOf(seconds: number): string {
+  return new Date(seconds * 1000).toISOString();
+}
