@@ -1,0 +1,64 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+/** The service as a process of its own, started as production starts it. */
+export interface ServiceProcess {
+  readonly child: ChildProcess;
+  readonly url: string;
+  /** What it has printed so far. */
+  output(): string;
+  /** Resolves when it answers on /healthz. */
+  ready(): Promise<void>;
+  /** Ends it by a signal and waits until it is gone. @returns its exit code, null when a signal ended it */
+  end(signal: NodeJS.Signals): Promise<number | null>;
+}
+
+export function startServiceProcess(env: Record<string, string>): ServiceProcess {
+  const child = spawn(process.execPath, [MAIN], {
+    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let printed = '';
+  const keep = (chunk: Buffer) => {
+    printed = (printed + chunk.toString()).slice(-200_000);
+  };
+  child.stdout.on('data', keep);
+  child.stderr.on('data', keep);
+  const gone = once(child, 'close');
+  const url = `http://127.0.0.1:${env.PORT}`;
+  return {
+    child,
+    url,
+    output: () => printed,
+    ready: async () => {
+      for (;;) {
+        if (child.exitCode !== null || child.signalCode !== null) throw new Error(`The service ended: ${printed}`);
+        const answer = await fetch(`${url}/healthz`).catch(() => undefined);
+        await answer?.arrayBuffer();
+        if (answer?.ok) return;
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    },
+    end: async (signal) => {
+      child.kill(signal);
+      await gone;
+      return child.exitCode;
+    },
+  };
+}
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (typeof address !== 'object' || address === null) throw new Error('no port');
+  return address.port;
+}

@@ -1,0 +1,79 @@
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+
+/** A TCP proxy in front of a server, to cut and to hold connections as a bad network does. */
+export interface TcpProxy {
+  readonly port: number;
+  /** Where connections go from now on. */
+  setTarget(port: number): void;
+  /** Cuts every connection and refuses new ones until `restore`. */
+  cut(): void;
+  restore(): void;
+  /** Keeps every connection open and lets nothing through, as a half-open connection does. */
+  hold(): void;
+  release(): void;
+  close(): Promise<void>;
+}
+
+export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
+  const pairs = new Set<[Socket, Socket]>();
+  let target = targetPort;
+  let refusing = false;
+  let holding = false;
+
+  const server = createServer((client) => {
+    if (refusing) {
+      client.destroy();
+      return;
+    }
+    const upstream = connect(target, '127.0.0.1');
+    const pair: [Socket, Socket] = [client, upstream];
+    pairs.add(pair);
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      from.on('data', (chunk) => {
+        if (!holding) to.write(chunk);
+      });
+      const end = () => {
+        pairs.delete(pair);
+        to.destroy();
+      };
+      from.on('error', end);
+      from.on('close', end);
+    }
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const cutAll = () => {
+    for (const [client, upstream] of pairs) {
+      client.destroy();
+      upstream.destroy();
+    }
+  };
+  return {
+    port: (server.address() as AddressInfo).port,
+    setTarget: (port) => {
+      target = port;
+    },
+    cut: () => {
+      refusing = true;
+      cutAll();
+    },
+    restore: () => {
+      refusing = false;
+    },
+    hold: () => {
+      holding = true;
+    },
+    release: () => {
+      holding = false;
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        cutAll();
+      }),
+  };
+}
