@@ -31,7 +31,7 @@ import { NotifyHub } from './infra/notify-hub.ts';
 import { createSecretBox } from './infra/secret-box.ts';
 import { createProvider, type Provider } from './provider/client.ts';
 import { createTransport } from './provider/transport.ts';
-import { type Budget, createBudget } from './queue/budget.ts';
+import { type Budget, budgetMargins, createBudget } from './queue/budget.ts';
 import { createClaimRun } from './queue/claim.ts';
 import { createTileSource } from './thumbnail/tile-source.ts';
 import { FetchWorker } from './workers/fetch-worker.ts';
@@ -148,6 +148,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
             random,
             backoff,
             cooldownMs: config.PROVIDER_ATHLETE_COOLDOWN,
+            grantValidMs: budgetMargins(config.PROVIDER_RATE_LIMIT_INTERVAL).lagMs,
+            callWithinMs: config.FETCH_TIMEOUT_MS,
           }),
         ]
       : []),

@@ -23,6 +23,7 @@ CREATE TABLE rate_budget (
   capacity         integer     NOT NULL DEFAULT 600,    -- configured calls per window
   interval_ms      integer     NOT NULL DEFAULT 900000, -- windows start at multiples of it since the epoch
   guard_ms         integer     NOT NULL DEFAULT 2000,   -- how far the provider's clock may be from ours
+  lag_ms           integer     NOT NULL DEFAULT 1000,   -- how long after its grant a call may reach the provider
   window_start     timestamptz NOT NULL DEFAULT 'epoch',
   used             integer     NOT NULL DEFAULT 0, -- of this window, all reasons
   background_used  integer     NOT NULL DEFAULT 0, -- of this window, manual and polling

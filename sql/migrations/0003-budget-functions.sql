@@ -45,7 +45,7 @@ CREATE FUNCTION budget_opens_at(b rate_budget, p_reason text, p_at timestamptz) 
 AS $$
 DECLARE
   v_capacity integer := budget_capacity(b);
-  v_background integer := floor(v_capacity * 0.9);
+  v_background integer := greatest(floor(v_capacity * 0.9), least(v_capacity, 1));
   v_interval interval := b.interval_ms * interval '1 ms';
   v_guard interval := b.guard_ms * interval '1 ms';
   v_end timestamptz := b.window_start + v_interval;
@@ -92,7 +92,8 @@ BEGIN
 END
 $$;
 
--- Counts a call that was found open under the lock. b must be rolled over.
+-- Counts a call that was found open under the lock. b must be rolled over. It reaches the provider up to
+-- lag_ms later, so one before the turn of the window is charged to the next window as well.
 CREATE FUNCTION spend_budget(b rate_budget, p_reason text, p_at timestamptz) RETURNS void LANGUAGE sql VOLATILE
 AS $$
   UPDATE rate_budget SET
@@ -101,7 +102,7 @@ AS $$
     background_used = b.background_used + CASE WHEN p_reason = 'webhook' THEN 0 ELSE 1 END,
     previous_used = b.previous_used + CASE WHEN p_at < b.window_start + b.guard_ms * interval '1 ms' THEN 1 ELSE 0 END,
     next_used = b.next_used
-      + CASE WHEN p_at >= b.window_start + (b.interval_ms - b.guard_ms) * interval '1 ms' THEN 1 ELSE 0 END,
+      + CASE WHEN p_at >= b.window_start + (b.interval_ms - b.guard_ms - b.lag_ms) * interval '1 ms' THEN 1 ELSE 0 END,
     reduced_capacity = b.reduced_capacity,
     throttled = b.throttled,
     day = b.day,
@@ -118,15 +119,20 @@ BEGIN
 END
 $$;
 
--- The provider's own figures correct the bucket upwards: others may use the same credentials. Near
--- the turn of a window the answer may speak of the other window, and is left alone.
-CREATE FUNCTION correct_budget(p_limit integer, p_used integer, p_daily_limit integer, p_daily_used integer)
+-- The provider's own figures correct the bucket upwards: others may use the same credentials. p_age_ms:
+-- how long ago the call left that was answered. Near the turn of a window or of a day the answer may
+-- speak of the other one, and is left alone.
+CREATE FUNCTION correct_budget(p_limit integer, p_used integer, p_daily_limit integer, p_daily_used integer, p_age_ms integer)
 RETURNS void LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
   b rate_budget;
   v_now timestamptz := sync_clock();
-  v_inside boolean;
+  v_guard interval;
+  v_midnight timestamptz;
+  v_used integer := 0;
+  v_daily_used integer := 0;
+  v_in_flight integer;
 BEGIN
   SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
@@ -140,11 +146,20 @@ BEGIN
   v_now := sync_clock();
   SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
-  v_inside := v_now >= b.window_start + b.guard_ms * interval '1 ms'
-    AND v_now < b.window_start + (b.interval_ms - b.guard_ms) * interval '1 ms';
+  v_guard := b.guard_ms * interval '1 ms';
+  v_midnight := b.day::timestamp AT TIME ZONE 'UTC';
+  IF p_used > b.used AND v_now - p_age_ms * interval '1 ms' >= b.window_start + v_guard
+    AND v_now < b.window_start + b.interval_ms * interval '1 ms' - v_guard THEN
+    -- Somebody else spends too. Of our own calls those under way may not be in the provider's figure yet.
+    SELECT count(*) INTO v_in_flight FROM fetch_queue() f WHERE f.running;
+    v_used := p_used + v_in_flight;
+  END IF;
+  IF v_now - p_age_ms * interval '1 ms' >= v_midnight + v_guard AND v_now < v_midnight + interval '1 day' - v_guard THEN
+    v_daily_used := p_daily_used;
+  END IF;
   UPDATE rate_budget SET
     window_start = b.window_start,
-    used = CASE WHEN v_inside THEN greatest(b.used, p_used) ELSE b.used END,
+    used = greatest(b.used, v_used),
     background_used = b.background_used,
     previous_used = b.previous_used,
     next_used = b.next_used,
@@ -152,14 +167,14 @@ BEGIN
     throttled = b.throttled,
     provider_limit = coalesce(p_limit, b.provider_limit),
     day = b.day,
-    daily_used = greatest(b.daily_used, p_daily_used),
+    daily_used = greatest(b.daily_used, v_daily_used),
     daily_limit = coalesce(p_daily_limit, b.daily_limit);
 END
 $$;
 
--- A 429: every replica stops until p_until (null: until the window turns). Capacity is halved, once a
--- window and never under a tenth of the configured one. Returns until when.
-CREATE FUNCTION block_budget(p_until timestamptz, p_why text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE
+-- A 429: every replica stops for p_wait_ms (null: until the window turns), a day at most. Capacity is
+-- halved, once a window and never under a tenth of the configured one. Returns until when.
+CREATE FUNCTION block_budget(p_wait_ms bigint, p_why text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
   b rate_budget;
@@ -170,8 +185,8 @@ BEGIN
   v_now := sync_clock();
   SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
-  v_until := greatest(b.blocked_until,
-    coalesce(p_until, b.window_start + (b.interval_ms + b.guard_ms) * interval '1 ms'));
+  v_until := greatest(b.blocked_until, coalesce(v_now + least(p_wait_ms, 86400000) * interval '1 ms',
+    b.window_start + (b.interval_ms + b.guard_ms) * interval '1 ms'));
   UPDATE rate_budget SET
     window_start = b.window_start,
     used = b.used,

@@ -27,6 +27,10 @@ export interface FetchDependencies {
   metrics: Metrics;
   backoff: { baseMs: number; capMs: number };
   cooldownMs: number;
+  /** How old a grant of the budget may be when its call leaves; an older one may count in another window. */
+  grantValidMs: number;
+  /** After the claim, a call must leave within this time: no longer is the athlete kept from another one. */
+  callWithinMs: number;
   random: () => number;
 }
 
@@ -79,24 +83,36 @@ async function callProvider(deps: FetchDependencies, run: Run, signal: AbortSign
       ? { accessToken: run.accessToken, expiresAt: run.tokenExpiresAt }
       : undefined;
   const token = await deps.accessTokens.get(run.athleteId, known);
+  // A refresh, or a process that stood still, has used up the time.
+  if (performance.now() - run.claimedAt > deps.grantValidMs) await takeAnotherCall(deps, run, false);
   try {
     return checkAnswer(run, await deps.provider.getActivity(token, run.activityId, signal));
   } catch (error) {
     if (!(error instanceof ProviderError && error.code === 'UNAUTHORIZED')) throw error;
     // Once only: a new token, another call out of the budget, the same request again.
     const fresh = await deps.accessTokens.get(run.athleteId, undefined, token);
-    const opensAt = await deps.budget.take(run.reason);
-    if (opensAt) throw new NoBudgetToRepeat(opensAt);
+    await takeAnotherCall(deps, run, true);
     return checkAnswer(run, await deps.provider.getActivity(fresh, run.activityId, signal));
   }
 }
 
-/** The token was refreshed, but the budget has no call left to repeat the request now. */
-class NoBudgetToRepeat extends Error {
+/** Takes one more call for a run, while the athlete is still kept for it. @throws CallPutOff */
+async function takeAnotherCall(deps: FetchDependencies, run: Run, called: boolean): Promise<void> {
+  if (performance.now() - run.claimedAt > deps.callWithinMs)
+    throw new CallPutOff('The call could not leave in time; the job waits for its next turn.', new Date(0), called);
+  const opensAt = await deps.budget.take(run.reason);
+  if (opensAt) throw new CallPutOff('The budget has no call left for this job just now.', opensAt, called);
+}
+
+/** The call was not made, for no reason of the job's own. */
+class CallPutOff extends Error {
   readonly until: Date;
-  constructor(until: Date) {
-    super('The token was refreshed; the budget has no call left to repeat the request now.');
+  /** Whether the athlete was called before it. */
+  readonly called: boolean;
+  constructor(message: string, until: Date, called: boolean) {
+    super(message);
     this.until = until;
+    this.called = called;
   }
 }
 
@@ -116,7 +132,10 @@ async function settleFailure(
   signal: AbortSignal,
 ): Promise<RunResult> {
   if (signal.aborted) return putBack(deps, run, 'The service stopped during the call.', new Date(0), answeredAt);
-  if (error instanceof NoBudgetToRepeat) return putBack(deps, run, error.message, error.until, answeredAt);
+  if (error instanceof CallPutOff) {
+    // Where nobody was called, the athlete's cooldown is over at once.
+    return putBack(deps, run, error.message, error.until, error.called ? answeredAt : answeredAt - deps.cooldownMs);
+  }
   if (error instanceof ReconnectError) return fail(deps, run, 'unauthorized', error.message, answeredAt);
   if (isUnstorable(error)) return retry(deps, run, `The answer cannot be stored: ${error.message}`, answeredAt);
   if (!(error instanceof ProviderError)) throw error;
@@ -124,7 +143,7 @@ async function settleFailure(
   switch (error.code) {
     case 'THROTTLED': {
       deps.metrics.throttled.inc();
-      const until = await deps.budget.block(error.retryAt, message);
+      const until = await deps.budget.block(error.retryAfterMs, message);
       deps.logger.warn('the provider throttles; every replica waits', {
         component: 'budget',
         until: until.toISOString(),

@@ -17,8 +17,8 @@ export class ProviderError extends Error {
   readonly status: number | undefined;
   /** The provider's own words, shortened; its form is never relied upon. */
   readonly providerMessage: string | undefined;
-  /** For THROTTLED: when the provider allows the next call, if it said so. */
-  readonly retryAt: Date | undefined;
+  /** For THROTTLED: milliseconds until the provider allows the next call, if it said so. */
+  readonly retryAfterMs: number | undefined;
 
   constructor(
     code: ProviderErrorCode,
@@ -26,7 +26,7 @@ export class ProviderError extends Error {
     details: {
       status?: number | undefined;
       providerMessage?: string | undefined;
-      retryAt?: Date | undefined;
+      retryAfterMs?: number | undefined;
       cause?: unknown;
     } = {},
   ) {
@@ -34,7 +34,7 @@ export class ProviderError extends Error {
     this.code = code;
     this.status = details.status;
     this.providerMessage = details.providerMessage;
-    this.retryAt = details.retryAt;
+    this.retryAfterMs = details.retryAfterMs;
   }
 }
 
@@ -45,10 +45,13 @@ const BY_STATUS: Record<number, ProviderErrorCode> = {
   429: 'THROTTLED',
 };
 
-/** The error of an answer that is not 2xx. */
+/**
+ * The error of an answer that is not 2xx.
+ * @param answer.date its Date header: what a Retry-After date is counted from, by the same clock
+ */
 export function errorOfAnswer(
   what: string,
-  answer: { status: number; body: string; retryAfter: string | undefined; now: number },
+  answer: { status: number; body: string; retryAfter: string | undefined; date: string | undefined; now: number },
 ): ProviderError {
   const { status } = answer;
   const code = BY_STATUS[status] ?? (status >= 500 ? 'SERVER' : 'REFUSED');
@@ -59,17 +62,22 @@ export function errorOfAnswer(
     {
       status,
       providerMessage,
-      retryAt: code === 'THROTTLED' ? retryAtOf(answer.retryAfter, answer.now) : undefined,
+      retryAfterMs: code === 'THROTTLED' ? retryAfterMsOf(answer) : undefined,
     },
   );
 }
 
-/** Reads Retry-After: seconds, or an HTTP date. @returns undefined when missing or not readable */
-export function retryAtOf(header: string | undefined, now: number): Date | undefined {
-  if (header === undefined) return undefined;
-  if (/^\d{1,9}$/.test(header.trim())) return new Date(now + Number(header) * 1000);
+/** Reads Retry-After: seconds, or an HTTP date. A wait, not a moment: no clock but the provider's is relied upon. */
+function retryAfterMsOf(answer: {
+  retryAfter: string | undefined;
+  date: string | undefined;
+  now: number;
+}): number | undefined {
+  const header = answer.retryAfter?.trim() ?? '';
+  if (/^\d{1,9}$/.test(header)) return Number(header) * 1000;
   const at = Date.parse(header);
-  return Number.isNaN(at) ? undefined : new Date(at);
+  const sentAt = Date.parse(answer.date ?? '');
+  return Number.isNaN(at) ? undefined : Math.max(0, at - (Number.isNaN(sentAt) ? answer.now : sentAt));
 }
 
 // Error bodies come in several forms, and sometimes empty.

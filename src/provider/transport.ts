@@ -9,8 +9,8 @@ import { type RateUsage, readRateHeaders } from './rate-headers.ts';
 /** What the transport tells about each call; `code` is a status, or network, timeout, unreadable. */
 export interface CallObserver {
   call(endpoint: string, code: string, seconds: number): void;
-  /** Called for each answer under /api/v3 that carries rate headers. */
-  usage(usage: RateUsage): void;
+  /** Called for each answer under /api/v3 that carries rate headers; the call left `ageMs` ago. */
+  usage(usage: RateUsage, ageMs: number): void;
 }
 
 export interface ProviderRequest<S extends z.ZodType> {
@@ -81,12 +81,13 @@ export function createTransport(options: {
         const { statusCode, headers, body } = await sent;
         code = String(statusCode);
         const usage = request.path.startsWith('/api/v3/') ? readRateHeaders(headers) : undefined;
-        if (usage) options.observer.usage(usage);
+        if (usage) options.observer.usage(usage, performance.now() - startedAt);
         if (statusCode < 200 || statusCode > 299) {
           throw errorOfAnswer(what, {
             status: statusCode,
             body,
             retryAfter: headers['retry-after'],
+            date: headers.date,
             now: options.now(),
           });
         }

@@ -33,16 +33,18 @@ export interface BudgetState {
 export interface Budget {
   /** Takes one call. @returns undefined when granted, else when to ask again (database time) */
   take(reason: Reason): Promise<Date | undefined>;
-  /** Corrects the count by the provider's own. */
-  correct(usage: ProviderUsage): Promise<void>;
-  /** After a 429: stops every replica until then, or until the window turns, and halves the capacity. */
-  block(until: Date | undefined, why: string): Promise<Date>;
+  /** Corrects the count by the provider's own, from the answer to a call that left `ageMs` ago. */
+  correct(usage: ProviderUsage, ageMs: number): Promise<void>;
+  /**
+   * After a 429: stops every replica for that long, or until the window turns, and halves the capacity.
+   * @returns until when (database time)
+   */
+  block(waitMs: number | undefined, why: string): Promise<Date>;
   read(): Promise<BudgetState>;
   /** Writes the configured figures where they differ; the newest start wins. */
   configure(figures: { capacity: number; intervalMs: number }): Promise<void>;
 }
 
-const MAX_GUARD_MS = 2000;
 const CORRECT_EVERY = 10;
 
 export function createBudget(database: Database): Budget {
@@ -55,7 +57,7 @@ export function createBudget(database: Database): Budget {
       ]);
       return row?.opens_at ?? undefined;
     },
-    correct: async (usage) => {
+    correct: async (usage, ageMs) => {
       // Most answers tell nothing new: our own call, counted. What was last said is not said again.
       const said = `${usage.limit} ${usage.dailyLimit}`;
       if (said === lastLimits && usage.used <= lastUsed + 1 && usage.used > lastUsed) {
@@ -64,28 +66,43 @@ export function createBudget(database: Database): Budget {
       }
       lastLimits = said;
       lastUsed = usage.used;
-      await database.query('SELECT correct_budget($1, $2, $3, $4)', [
+      await database.query('SELECT correct_budget($1, $2, $3, $4, $5)', [
         usage.limit,
         usage.used,
         usage.dailyLimit,
         usage.dailyUsed,
+        Math.round(ageMs),
       ]);
     },
-    block: async (until, why) => {
-      const [row] = await database.query<{ until: Date }>('SELECT block_budget($1, $2) AS until', [until ?? null, why]);
+    block: async (waitMs, why) => {
+      const [row] = await database.query<{ until: Date }>('SELECT block_budget($1, $2) AS until', [
+        waitMs === undefined ? null : Math.round(waitMs),
+        why,
+      ]);
       return row?.until ?? new Date();
     },
     configure: async ({ capacity, intervalMs }) => {
-      // Clocks may differ by up to 2 s; a scaled-down interval scales the guard with it.
-      const guardMs = Math.min(MAX_GUARD_MS, Math.floor(intervalMs / 450));
+      const { guardMs, lagMs } = budgetMargins(intervalMs);
       await database.query(
-        `UPDATE rate_budget SET capacity = $1, interval_ms = $2, guard_ms = $3,
+        `UPDATE rate_budget SET capacity = $1, interval_ms = $2, guard_ms = $3, lag_ms = $4,
            provider_limit = CASE WHEN capacity = $1 THEN provider_limit END
-         WHERE (capacity, interval_ms, guard_ms) IS DISTINCT FROM ($1::int, $2::int, $3::int)`,
-        [capacity, intervalMs, guardMs],
+         WHERE (capacity, interval_ms, guard_ms, lag_ms) IS DISTINCT FROM ($1::int, $2::int, $3::int, $4::int)`,
+        [capacity, intervalMs, guardMs, lagMs],
       );
     },
     read: async () => toState((await database.query<BudgetRow>(READ, []))[0] as BudgetRow),
+  };
+}
+
+/**
+ * What a window of the budget allows for at its turn: clocks that differ by up to guardMs, and a call that
+ * reaches the provider up to lagMs after its grant. A scaled-down interval scales both with it, as far as
+ * the machine can be that quick.
+ */
+export function budgetMargins(intervalMs: number): { guardMs: number; lagMs: number } {
+  return {
+    guardMs: Math.min(2000, Math.floor(intervalMs / 450)),
+    lagMs: Math.min(1000, Math.max(Math.floor(intervalMs / 900), Math.min(50, Math.floor(intervalMs / 40)))),
   };
 }
 

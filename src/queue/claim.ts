@@ -30,6 +30,8 @@ export interface Run {
   /** Database time, in microseconds as text. */
   startedAt: string;
   requestedAt: Date;
+  /** By performance.now(), a little before the claim: what the call's grant is as old as. */
+  claimedAt: number;
   /** How long the job was due before it was claimed, in milliseconds. */
   waitedMs: number;
 }
@@ -50,8 +52,9 @@ export type ClaimRun = (holdMs: number) => Promise<Run | Wait>;
 export function createClaimRun(database: Database, boss: PgBoss): ClaimRun {
   return async (holdMs) => {
     for (;;) {
+      const claimedAt = performance.now();
       const row = await claimRow(database, holdMs);
-      if (row?.claim === 'run') return toRun(row);
+      if (row?.claim === 'run') return toRun(row, claimedAt);
       if (row?.claim === 'wait') return { waitMs: row.wait_ms ?? undefined, waitsFor: row.waits_for ?? 'turn' };
       // Its request was deleted by hand: nobody asks for this job any more.
       if (row?.claim === 'orphan') await boss.deleteJob(FETCH_QUEUE, row.boss_job_id, { db: database });
@@ -94,8 +97,9 @@ interface ClaimRow {
   requested_at: Date;
 }
 
-function toRun(row: ClaimRow): Run {
+function toRun(row: ClaimRow, claimedAt: number): Run {
   return {
+    claimedAt,
     bossJobId: row.boss_job_id,
     retryCount: row.retry_count,
     attempts: row.attempts,
