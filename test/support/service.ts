@@ -5,6 +5,7 @@ import { createLogger, createSilentLogger, type Logger } from '../../src/infra/l
 import type { SimulatorOptions } from '../../src/simulator/options.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/simulator.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
 export const ADMIN_TOKEN = 'admin-token-of-the-tests';
 export const READ_TOKEN = 'read-token-of-the-tests!';
@@ -16,6 +17,8 @@ export interface Rig {
   service: Service;
   simulator: Simulator;
   database: TestDatabase;
+  /** Stands between the service and its database; for rigs that were started with `proxied`. */
+  proxy: Pick<TcpProxy, 'cut' | 'restore' | 'hold' | 'release'>;
   /** Starts one more process of the service on the same database (in this Node process). */
   startReplica(env?: Record<string, string>): Promise<Service>;
   /** Connects an athlete: known to the provider, tokens stored. */
@@ -66,6 +69,7 @@ export function testEnvironment(simulatorUrl: string, overrides: Record<string, 
 /**
  * Starts the whole thing.
  * @param options.env overrides of the configuration
+ * @param options.proxied true puts a proxy between service and database, which a test can cut and hold
  * @param options.logs true shows the service's log (for working on a test)
  */
 export async function startRig(
@@ -75,10 +79,14 @@ export async function startRig(
     clock?: TestClock;
     logs?: boolean;
     logger?: Logger;
+    proxied?: boolean;
   } = {},
 ): Promise<Rig> {
   const simulator = await startSimulator({ shortLimit: 1_000_000, dailyLimit: 100_000_000, ...options.simulator });
   const database = await createTestDatabase();
+  const connection = new URL(database.url);
+  const proxy = options.proxied ? await startTcpProxy(Number(connection.port)) : undefined;
+  if (proxy) connection.port = String(proxy.port);
   const logger =
     options.logger ?? (options.logs ? createLogger({ level: 'debug', pretty: true }) : createSilentLogger());
   const services: Service[] = [];
@@ -88,7 +96,7 @@ export async function startRig(
     );
     const service = await startService({
       config,
-      connectionString: database.url,
+      connectionString: connection.href,
       encryptionKeys: [ENCRYPTION_KEY],
       logger,
       ...(options.clock ? { clock: options.clock } : {}),
@@ -120,6 +128,7 @@ export async function startRig(
     service,
     simulator,
     database,
+    proxy: proxy ?? NO_PROXY,
     startReplica,
     untilJob,
     connectAthlete: async (name = 'Test Athlete', id) => {
@@ -153,7 +162,13 @@ export async function startRig(
     close: async () => {
       await Promise.all(services.map((one) => one.stop(1000)));
       await simulator.close();
+      await proxy?.close();
       await database.drop();
     },
   };
 }
+
+const refuse = (): never => {
+  throw new Error('This rig has no proxy; start it with { proxied: true }.');
+};
+const NO_PROXY = { cut: refuse, restore: refuse, hold: refuse, release: refuse };

@@ -1,0 +1,218 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
+
+let rig: Rig;
+beforeAll(async () => {
+  rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
+});
+afterAll(() => rig.close());
+
+const PATH = '/api/provider/webhook';
+const EVENT = {
+  object_type: 'activity',
+  object_id: 1360128428,
+  aspect_type: 'create',
+  owner_id: 134815,
+  subscription_id: 120475,
+  event_time: 1516126040,
+  updates: {},
+};
+const eventWith = (fields: object) => ({ ...EVENT, ...fields });
+/** An event as text, with a member written exactly so. */
+const eventText = (member: string, value: string) =>
+  JSON.stringify(eventWith({ [member]: 'VALUE' })).replace('"VALUE"', value);
+const countStored = async () => {
+  const [row] = await rig.service.database.query<{ stored: number }>(
+    'SELECT (SELECT count(*) FROM webhook_event)::int + (SELECT count(*) FROM activity_fetch_job)::int AS stored',
+  );
+  return row?.stored;
+};
+/** Fails unless the answer is a problem document of this status; resolves with it. */
+async function problemOf(response: Response, status: number) {
+  const body = (await response.json()) as { errors?: { field: string }[]; detail: string };
+  expect(response.headers.get('content-type')).toMatch(/^application\/problem\+json/);
+  expect({ status: response.status, body }).toMatchObject({
+    status,
+    body: { type: expect.any(String), title: expect.any(String), status, detail: expect.any(String) },
+  });
+  return { ...body, fields: body.errors?.map(({ field }) => field) };
+}
+
+describe('GET /api/provider/webhook', () => {
+  const validate = (query: Record<string, string>) => fetch(`${rig.service.url}${PATH}?${new URLSearchParams(query)}`);
+  const good = {
+    'hub.mode': 'subscribe',
+    'hub.challenge': '15f7d1a91c1f40f8a748fd134752feb3',
+    'hub.verify_token': VERIFY_TOKEN,
+  };
+
+  it('echoes the challenge as JSON', async () => {
+    const response = await validate(good);
+    expect(response.status).toBe(200);
+    expect(response.headers.get('content-type')).toMatch(/^application\/json/);
+    expect(await response.json()).toEqual({ 'hub.challenge': good['hub.challenge'] });
+  });
+
+  it('refuses a wrong token with 403, and does not repeat the right one', async () => {
+    const { detail } = await problemOf(await validate({ ...good, 'hub.verify_token': 'wrong' }), 403);
+    expect(detail).not.toContain(VERIFY_TOKEN);
+  });
+
+  it.each(['hub.mode', 'hub.challenge', 'hub.verify_token'])('refuses a request without %s with 400', async (name) => {
+    const query = Object.fromEntries(Object.entries(good).filter(([key]) => key !== name));
+    expect(await problemOf(await validate(query), 400)).toMatchObject({ fields: [`query.${name}`] });
+  });
+
+  it('refuses another mode and a repeated parameter with 400', async () => {
+    expect(await problemOf(await validate({ ...good, 'hub.mode': 'unsubscribe' }), 400)).toMatchObject({
+      fields: ['query.hub.mode'],
+    });
+    const twice = await fetch(`${rig.service.url}${PATH}?${new URLSearchParams(good)}&hub.challenge=again`);
+    await problemOf(twice, 400);
+  });
+
+  it('answers while the creation of the subscription is still open', async () => {
+    const callbackUrl = `${rig.service.url}${PATH}`;
+    const created = await rig.admin('/api/admin/webhooks', {
+      method: 'POST',
+      body: JSON.stringify({ callbackUrl, verifyToken: VERIFY_TOKEN }),
+    });
+    expect(created.status).toBe(201);
+    expect(rig.simulator.subscriptions).toMatchObject([{ callbackUrl }]);
+    await rig.admin('/api/admin/webhooks', { method: 'DELETE' });
+  });
+});
+
+describe('POST /api/provider/webhook', () => {
+  it('answers 200 with the id of the job, which stands in the view by then', async () => {
+    const response = await rig.post(EVENT);
+    expect(response.status).toBe(200);
+    const { id } = await rig.untilJob(String(EVENT.object_id), () => true);
+    expect(await response.json()).toEqual({ status: 'accepted', jobId: id });
+  });
+
+  it('takes ids as numbers and as numeric strings, exactly up to 2^63-1', async () => {
+    for (const [id, text] of [
+      ['9223372036854775807', '9223372036854775807'],
+      ['9007199254740993', '"9007199254740993"'],
+    ] as const) {
+      expect((await rig.post(eventText('object_id', text))).status).toBe(200);
+      expect((await rig.untilJob(id, () => true)).activityId).toBe(id);
+    }
+  });
+
+  it('ignores fields that it does not know, and takes an event without updates', async () => {
+    const { updates, ...rest } = eventWith({ object_id: 11, new_field: { a: [1] } }) as typeof EVENT;
+    expect(updates).toEqual({});
+    expect((await rig.post(rest)).status).toBe(200);
+    expect((await rig.post(eventWith({ object_id: 12, updates: null }))).status).toBe(200);
+  });
+
+  it('keeps updates with NUL and halves of surrogate pairs in a form that PostgreSQL holds', async () => {
+    const body = eventText('object_id', '13').replace(
+      '"updates":{}',
+      String.raw`"updates":{"title":"a\u0000b\ud83d","ke\u0000y":"x"}`,
+    );
+    expect((await rig.post(body)).status).toBe(200);
+    const [row] = await rig.service.database.query('SELECT updates FROM webhook_event WHERE object_id = 13');
+    expect(row).toEqual({ updates: { title: 'a\ufffdb\ufffd', 'ke\ufffdy': 'x' } });
+  });
+
+  it('accepts a thousand events at once', async () => {
+    const answers = await Promise.all(
+      Array.from(
+        { length: 1000 },
+        async (_unused, n) =>
+          (await rig.post(eventWith({ object_id: 50_000 + (n % 900), event_time: 1_600_000_000 + n }))).status,
+      ),
+    );
+    expect(new Set(answers)).toEqual(new Set([200]));
+    const [row] = await rig.service.database.query(
+      'SELECT count(*)::int AS jobs FROM activity_fetch_job WHERE activity_id BETWEEN 50000 AND 50899',
+    );
+    expect(row).toEqual({ jobs: 900 });
+  });
+});
+
+describe('bad input is refused with a clear answer, and nothing is stored', () => {
+  const deep = '['.repeat(30_000) + ']'.repeat(30_000);
+  it.each<[string, string, number, string[] | undefined]>([
+    ['not JSON', '{"object_type":', 400, ['body']],
+    ['an empty body', '', 400, ['body']],
+    ['another type: a list', '[]', 400, ['body']],
+    ['another type: null', 'null', 400, ['body']],
+    [
+      'missing fields',
+      '{}',
+      400,
+      [
+        'body.object_type',
+        'body.object_id',
+        'body.aspect_type',
+        'body.owner_id',
+        'body.subscription_id',
+        'body.event_time',
+      ],
+    ],
+    ['an id of 0', eventText('object_id', '0'), 400, ['body.object_id']],
+    ['an id of 2^63', eventText('object_id', '9223372036854775808'), 400, ['body.object_id']],
+    ['an id of 2^64', eventText('owner_id', '"18446744073709551616"'), 400, ['body.owner_id']],
+    ['a negative id', eventText('object_id', '-5'), 400, ['body.object_id']],
+    ['a large negative id', eventText('object_id', '-9223372036854775808'), 400, ['body.object_id']],
+    ['a fractional id', eventText('object_id', '1.5'), 400, ['body.object_id']],
+    ['a large fractional id', eventText('object_id', '9007199254740993.5'), 400, ['body.object_id']],
+    ['an id in exponent form that is not exact', eventText('object_id', '1e20'), 400, ['body.object_id']],
+    ['an id that is true', eventText('object_id', 'true'), 400, ['body.object_id']],
+    ['an id that is a list', eventText('object_id', '[5]'), 400, ['body.object_id']],
+    ['an id with letters', eventText('object_id', '"0x10"'), 400, ['body.object_id']],
+    ['an unknown aspect', eventText('aspect_type', '"rename"'), 400, ['body.aspect_type']],
+    ['an unknown object', eventText('object_type', '"route"'), 400, ['body.object_type']],
+    ['a time in words', eventText('event_time', '"yesterday"'), 400, ['body.event_time']],
+    ['a time that is true', eventText('event_time', 'true'), 400, ['body.event_time']],
+    ['a fractional time', eventText('event_time', '1516126040.5'), 400, ['body.event_time']],
+    ['a time of 0', eventText('event_time', '0'), 400, ['body.event_time']],
+    ['a time in milliseconds', eventText('event_time', '1516126040000'), 400, ['body.event_time']],
+    ['updates that are a text', eventText('updates', '"all"'), 400, ['body.updates']],
+    ['updates that are nested', eventText('updates', '{"title":{"a":1}}'), 400, ['body.updates.title']],
+    ['deep nesting', eventText('updates', deep), 400, undefined],
+    [
+      'deep nesting beside a large id',
+      eventText('updates', deep).replace('1360128428', '9223372036854775807'),
+      400,
+      undefined,
+    ],
+    ['a body of 64 KiB and a byte', JSON.stringify(eventWith({ pad: 'x'.repeat(65_537) })), 413, undefined],
+    ['a body of 10 MB', JSON.stringify(eventWith({ pad: 'x'.repeat(10_000_000) })), 413, undefined],
+  ])('%s', async (_case, body, status, fields) => {
+    const before = await countStored();
+    const problem = await problemOf(await rig.post(body), status);
+    if (fields) expect(problem.fields).toEqual(fields);
+    expect(await countStored()).toBe(before);
+  });
+
+  it.each(['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx'])(
+    'the content type %s',
+    async (type) => {
+      const before = await countStored();
+      await problemOf(await rig.post(EVENT, { 'content-type': type }), 415);
+      expect(await countStored()).toBe(before);
+    },
+  );
+
+  it('a content encoding that is none', async () => {
+    await problemOf(await rig.post(EVENT, { 'content-encoding': 'zip' }), 415);
+    await problemOf(await rig.post(EVENT, { 'content-encoding': 'gzip' }), 400);
+  });
+
+  it.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS'])('the method %s', async (method) => {
+    const response = await fetch(`${rig.service.url}${PATH}`, { method });
+    await problemOf(response, 405);
+    expect(response.headers.get('allow')).toBe('GET, HEAD, POST');
+  });
+
+  it('is counted as refused', async () => {
+    expect(await rig.service.metrics.registry.getSingleMetricAsString('activity_sync_webhook_events_total')).toMatch(
+      /result="refused"\} [1-9]/,
+    );
+  });
+});
