@@ -185,8 +185,9 @@ BEGIN
   v_now := sync_clock();
   SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
-  v_until := greatest(b.blocked_until, coalesce(v_now + least(p_wait_ms, 86400000) * interval '1 ms',
-    b.window_start + (b.interval_ms + b.guard_ms) * interval '1 ms'));
+  v_until := greatest(b.blocked_until, CASE WHEN p_wait_ms IS NULL
+    THEN b.window_start + (b.interval_ms + b.guard_ms) * interval '1 ms'
+    ELSE v_now + least(p_wait_ms, 86400000) * interval '1 ms' END);
   UPDATE rate_budget SET
     window_start = b.window_start,
     used = b.used,
