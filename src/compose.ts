@@ -14,6 +14,7 @@ import { createStoreRun } from './flows/store-run.ts';
 import { createSyncs } from './flows/sync-progress.ts';
 import { createAdminAuth } from './http/admin-auth.ts';
 import { createApp } from './http/app.ts';
+import { createAudit } from './http/audit.ts';
 import { mountRoutes, type Route } from './http/route.ts';
 import { adminSyncRoutes } from './http/routes/admin-syncs.ts';
 import { adminWebhookRoutes } from './http/routes/admin-webhooks.ts';
@@ -209,7 +210,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       }),
     ];
     const api = Router();
-    mountRoutes(api, routes, auth.guard);
+    mountRoutes(api, routes, auth.guard, createAudit(database, logger));
     first.push(
       createWebhookRouter({
         acceptWebhook: createAcceptWebhook(database, boss),

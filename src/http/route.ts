@@ -1,6 +1,7 @@
 import express, { type Request, type RequestHandler, type Response, type Router } from 'express';
 import { z } from 'zod';
 import { parseJsonKeepingInt64, toInt64 } from '../domain/int64.ts';
+import type { Audit, AuditNote } from './audit.ts';
 import { type FieldError, Problem } from './problem.ts';
 
 type Method = 'get' | 'post' | 'delete';
@@ -20,6 +21,8 @@ export interface Answer {
   status: number;
   body: unknown;
   headers?: Record<string, string>;
+  /** What the audit should say of the change, beyond its path and query. */
+  audit?: AuditNote;
 }
 
 /**
@@ -31,6 +34,8 @@ export interface Route<P extends Shape = Shape, Q extends Shape = Shape, B exten
   path: string;
   summary: string;
   access: 'public' | 'read' | 'admin';
+  /** Comes before everything else, even the check of access. */
+  before?: RequestHandler;
   params?: P;
   query?: Q;
   body?: B;
@@ -75,15 +80,22 @@ export const int64Out = z
   .regex(/^[0-9]+$/)
   .meta({ description: '64-bit id as a decimal string' });
 
-/** Registers routes on a router, a 405 with Allow for the other methods of each path included. */
+/**
+ * Registers routes on a router, a 405 with Allow for the other methods of each path included.
+ * @param audit hears of every change that somebody with admin access makes
+ */
 export function mountRoutes(
   router: Router,
   routes: readonly Route[],
   guard: (access: Route['access']) => RequestHandler,
+  audit: Audit,
 ): void {
   for (const path of new Set(routes.map((route) => route.path))) {
     const here = routes.filter((route) => route.path === path);
-    for (const route of here) router[route.method](path, guard(route.access), ...bodyReader(route), handlerOf(route));
+    for (const route of here) {
+      const before = route.before ? [route.before] : [];
+      router[route.method](path, ...before, guard(route.access), ...bodyReader(route), handlerOf(route, audit));
+    }
     const allow = [
       ...new Set(here.flatMap((route) => (route.method === 'get' ? ['GET', 'HEAD'] : [route.method.toUpperCase()]))),
     ].join(', ');
@@ -97,7 +109,7 @@ function bodyReader(route: Route): RequestHandler[] {
   return route.body ? [express.raw({ type: () => true, limit: BODY_LIMIT_BYTES })] : [];
 }
 
-function handlerOf(route: Route): RequestHandler {
+function handlerOf(route: Route, audit: Audit): RequestHandler {
   return async (request, response) => {
     const errors: FieldError[] = [];
     const params = check(route.params, request.params, 'path', errors);
@@ -113,13 +125,18 @@ function handlerOf(route: Route): RequestHandler {
       );
     }
     response.locals.routePath = route.path;
-    const answer = await route.handle({ params, query, body, request, response });
+    const handle = async () => route.handle({ params, query, body, request, response });
+    const answer = changesSomething(route) ? await audit.accompany(request, route.path, handle) : await handle();
     if (answer)
       response
         .status(answer.status)
         .set(answer.headers ?? {})
         .json(answer.body);
   };
+}
+
+function changesSomething(route: Route): boolean {
+  return route.method !== 'get' && route.access === 'admin';
 }
 
 /** The raw body and its JSON. @throws Problem 415 for another content type, 400 for unreadable JSON */

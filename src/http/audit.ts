@@ -1,0 +1,70 @@
+import type { Request } from 'express';
+import { type Int64, toInt64 } from '../domain/int64.ts';
+import type { Database } from '../infra/database.ts';
+import type { Logger } from '../infra/logger.ts';
+import { beginAuditEntry, endAuditEntry } from '../store/audit.ts';
+import type { Access } from './admin-auth.ts';
+import { Problem } from './problem.ts';
+
+/** What a handler knows of its change beyond path and query. Never a token, nor a name. */
+export interface AuditNote {
+  /** Whom the change concerned; the entry loses its particulars when they are erased. */
+  athleteId?: Int64 | undefined;
+  target?: string | undefined;
+  detail?: Record<string, unknown>;
+}
+
+/** Writes down who changed what. */
+export interface Audit {
+  /** Writes the entry, lets the change happen, and adds its result to the entry. */
+  accompany<A extends { status: number; audit?: AuditNote } | undefined>(
+    request: Request,
+    path: string,
+    change: () => Promise<A>,
+  ): Promise<A>;
+  /** Writes down a session that was started. */
+  signedIn(access: Access): Promise<void>;
+}
+
+const ATHLETE_PATH = '/api/admin/athletes/:id';
+
+export function createAudit(database: Database, logger: Logger): Audit {
+  // The change is made by then: an entry without its result says less than one with it, but no lie.
+  const end = async (id: Int64, result: AuditNote & { status: number }): Promise<void> => {
+    try {
+      await endAuditEntry(database, id, result);
+    } catch (error) {
+      logger.warn('the result of a change is missing in the audit', {
+        component: 'audit',
+        entry: id,
+        error: (error as Error).message,
+      });
+    }
+  };
+
+  return {
+    accompany: async (request, path, change) => {
+      const { id } = request.params;
+      const query = request.query as Record<string, string>;
+      const entry = await beginAuditEntry(database, {
+        who: request.get('authorization') === undefined ? 'session' : 'admin',
+        action: `${request.method} ${path}`,
+        target: typeof id === 'string' ? id : undefined,
+        detail: query,
+        athleteId: toInt64(path.startsWith(ATHLETE_PATH) ? id : query.athleteId),
+      });
+      try {
+        const answer = await change();
+        await end(entry, { status: answer?.status ?? 200, ...answer?.audit });
+        return answer;
+      } catch (error) {
+        await end(entry, { status: error instanceof Problem ? error.status : 500 });
+        throw error;
+      }
+    },
+    signedIn: async (access) => {
+      const entry = await beginAuditEntry(database, { who: access, action: 'POST /api/admin/session', detail: {} });
+      await end(entry, { status: 200 });
+    },
+  };
+}

@@ -1,0 +1,30 @@
+import { z } from 'zod';
+import { OUTCOMES, REASONS, STATUSES } from '../domain/job.ts';
+import { timeOut } from './query-fields.ts';
+import { int64, int64Out } from './route.ts';
+
+/** An ActivityFetchJob in an answer: the documented fields, and the outcome. */
+export const jobOut = z.strictObject({
+  id: int64Out,
+  activityId: int64Out,
+  athleteId: int64Out,
+  reason: z.enum(REASONS),
+  force: z.boolean().meta({ description: 'Fetch again what is stored already' }),
+  status: z.enum(STATUSES),
+  attempts: z.int().meta({ description: 'Retries scheduled so far' }),
+  maxAttempts: z.int(),
+  nextRunAt: timeOut.meta({ description: 'When it is due: backoff, cooldown and budget considered' }),
+  error: z.string().nullable().meta({ description: 'The last error' }),
+  createdAt: timeOut,
+  updatedAt: timeOut,
+  outcome: z.enum(OUTCOMES).nullable().meta({ description: 'What came of it; null while it is open' }),
+});
+
+/** Which jobs a list or a bulk change is about. */
+export const jobFilterFields = {
+  athleteId: int64.optional(),
+  activityId: int64.optional(),
+  reason: z.enum(REASONS).optional(),
+};
+
+export const jobPath = z.object({ id: int64 });

@@ -1,0 +1,146 @@
+import type { PgBoss } from 'pg-boss';
+import { z } from 'zod';
+import { REASONS, STATUSES } from '../../domain/job.ts';
+import { OtherAthleteError, requestJob } from '../../flows/request-job.ts';
+import type { Database } from '../../infra/database.ts';
+import { listAttempts } from '../../store/fetch-attempts.ts';
+import { findFetchJob, readFetchJobs } from '../../store/fetch-jobs.ts';
+import { countJobs, type JobCounts } from '../../store/job-counts.ts';
+import { listJobIds } from '../../store/job-pages.ts';
+import { findJobWait, WAIT_CAUSES } from '../../store/job-waits.ts';
+import { listEventsOfActivity } from '../../store/webhook-events.ts';
+import { jobFilterFields, jobOut, jobPath } from '../job-body.ts';
+import { Problem } from '../problem.ts';
+import { cutPage, nextCursorOut, pageLimit, timeOut } from '../query-fields.ts';
+import { defineRoute, int64, type Route } from '../route.ts';
+import { deliveryOut } from '../webhook-event-body.ts';
+
+const statsOut = z.strictObject({
+  pending: z.int(),
+  working: z.int(),
+  done: z.int(),
+  failed: z.int(),
+  total: z.int(),
+});
+const attemptOut = z.strictObject({
+  startedAt: timeOut,
+  endedAt: timeOut,
+  result: z
+    .enum(['retry', 'put_back', 'failed'])
+    .meta({ description: 'Tried again later; put back for no fault of its own; ended the job' }),
+  error: z.string(),
+});
+const waitOut = z.strictObject({
+  cause: z.enum(WAIT_CAUSES),
+  until: timeOut.nullable().meta({ description: 'null: as soon as a worker is free' }),
+});
+
+// One more than the largest page; the same number each time, so that the database knows the statement.
+const READ_AHEAD = 201;
+const SHOWN = 100;
+
+/** The statistics of the queue as answers show them. */
+export function withTotal(counts: JobCounts) {
+  return { ...counts, total: counts.pending + counts.working + counts.done + counts.failed };
+}
+
+/** Fetch jobs: to look at, and to ask for. */
+export function adminJobRoutes(deps: {
+  database: Database;
+  boss: PgBoss;
+  readCounts: () => Promise<JobCounts>;
+}): Route[] {
+  const { database } = deps;
+  const filter = { status: z.enum(STATUSES).optional(), ...jobFilterFields };
+  return [
+    defineRoute({
+      method: 'get',
+      path: '/api/admin/activity-jobs',
+      summary: 'Statistics of the queue, and jobs, newest first',
+      access: 'read',
+      query: z.strictObject({ ...filter, limit: pageLimit, cursor: int64.optional() }),
+      responses: {
+        200: {
+          description: 'Statistics of all jobs, and a page of those that fit',
+          schema: z.strictObject({ stats: statsOut, jobs: z.array(jobOut), nextCursor: nextCursorOut }),
+        },
+      },
+      handle: async ({ query: { limit, cursor, ...wanted } }) => {
+        const [counts, ids] = await Promise.all([deps.readCounts(), listJobIds(database, wanted, cursor, READ_AHEAD)]);
+        const { page, nextCursor } = cutPage(ids, limit, (id) => id);
+        return {
+          status: 200,
+          body: { stats: withTotal(counts), jobs: await readFetchJobs(database, page), nextCursor },
+        };
+      },
+    }),
+    defineRoute({
+      method: 'get',
+      path: '/api/admin/activity-jobs/count',
+      summary: 'How many jobs fit a filter',
+      access: 'read',
+      query: z.strictObject(filter),
+      responses: { 200: { description: 'The count', schema: z.strictObject({ count: z.int() }) } },
+      handle: async ({ query }) => ({ status: 200, body: { count: await countJobs(database, query) } }),
+    }),
+    defineRoute({
+      method: 'post',
+      path: '/api/admin/activity-jobs',
+      summary: 'Ask for a fetch',
+      access: 'admin',
+      body: z.strictObject({
+        activityId: int64,
+        athleteId: int64,
+        reason: z.enum(REASONS).default('manual'),
+        force: z.boolean().default(false),
+      }),
+      responses: {
+        200: { description: 'Joined a job that was open already', schema: jobOut },
+        201: { description: 'A new job, or a finished one that is open again', schema: jobOut },
+        409: { description: 'The activity has a job for another athlete' },
+      },
+      handle: async ({ body }) => {
+        try {
+          const { job, joined } = await requestJob(deps, body);
+          return {
+            status: joined ? 200 : 201,
+            body: job,
+            audit: { target: job.id, athleteId: job.athleteId, detail: { ...body } },
+          };
+        } catch (error) {
+          if (error instanceof OtherAthleteError) throw new Problem('conflict', error.message);
+          throw error;
+        }
+      },
+    }),
+    defineRoute({
+      method: 'get',
+      path: '/api/admin/activity-jobs/:id',
+      summary: 'One job with its attempts, the deliveries behind it, and why it does not run sooner',
+      access: 'read',
+      params: jobPath,
+      responses: {
+        200: {
+          description: 'The job',
+          schema: z.strictObject({
+            job: jobOut,
+            attempts: z.array(attemptOut),
+            deliveries: z.array(deliveryOut),
+            whyNotSooner: waitOut.nullable().meta({ description: 'null unless pending' }),
+          }),
+        },
+        404: { description: 'No such job' },
+      },
+      handle: async ({ params }) => {
+        const job = await findFetchJob(database, params.id);
+        if (!job) throw new Problem('notFound', `There is no job ${params.id}.`);
+        const [attempts, deliveries, wait] = await Promise.all([
+          listAttempts(database, job.id, SHOWN),
+          listEventsOfActivity(database, job.activityId, SHOWN),
+          findJobWait(database, job.id),
+        ]);
+        return { status: 200, body: { job, attempts, deliveries, whyNotSooner: wait ?? null } };
+      },
+    }),
+  ];
+}

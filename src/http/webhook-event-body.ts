@@ -1,0 +1,35 @@
+import { z } from 'zod';
+import { ASPECTS, OUTCOMES, STATUSES } from '../domain/job.ts';
+import { timeOut } from './query-fields.ts';
+import { int64Out } from './route.ts';
+
+/** An event of the ledger in an answer. */
+export const deliveryOut = z.strictObject({
+  id: int64Out,
+  activityId: int64Out,
+  athleteId: int64Out,
+  subscriptionId: int64Out.nullable(),
+  aspect: z.enum(ASPECTS),
+  eventTime: timeOut.meta({ description: 'When it happened, by the provider' }),
+  updates: z.record(z.string(), z.unknown()),
+  result: z
+    .enum(['accepted', 'stale'])
+    .meta({ description: 'stale: older than what was known already, so nothing changed' }),
+  deliveries: z.int().meta({ description: 'How often it was delivered' }),
+  receivedAt: timeOut,
+  lastReceivedAt: timeOut,
+});
+
+/** The same with what came of it. */
+export const ledgerEntryOut = z.strictObject({
+  ...deliveryOut.shape,
+  job: z
+    .strictObject({
+      id: int64Out,
+      status: z.enum(STATUSES),
+      outcome: z.enum(OUTCOMES).nullable(),
+      error: z.string().nullable(),
+    })
+    .nullable()
+    .meta({ description: 'The activity’s job as it stands now; null when it has been deleted' }),
+});

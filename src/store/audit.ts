@@ -1,0 +1,70 @@
+import type { Int64 } from '../domain/int64.ts';
+import type { Queryable } from '../infra/database.ts';
+
+/** Somebody changed something through the admin interface. */
+export interface AuditEntry {
+  id: Int64;
+  at: Date;
+  /** The admin token, the read token (which can only sign in), or a browser session. */
+  who: 'admin' | 'read' | 'session';
+  action: string;
+  target: string | null;
+  detail: Record<string, unknown>;
+  /** HTTP status of the answer; null when the change did not come to its end. */
+  status: number | null;
+}
+
+/** @returns the entry's id */
+export async function beginAuditEntry(
+  database: Queryable,
+  entry: {
+    who: AuditEntry['who'];
+    action: string;
+    target?: string | undefined;
+    detail: Record<string, unknown>;
+    athleteId?: Int64 | undefined;
+  },
+): Promise<Int64> {
+  const [row] = await database.query<{ id: string }>(
+    `INSERT INTO audit_entry (who, action, target, detail, athlete_id) VALUES ($1, $2, $3, $4::text::jsonb, $5) RETURNING id`,
+    [entry.who, entry.action, entry.target ?? null, JSON.stringify(entry.detail), entry.athleteId ?? null],
+  );
+  return (row as { id: string }).id;
+}
+
+/** Adds the result. An entry whose athlete was erased meanwhile keeps its emptied target. */
+export async function endAuditEntry(
+  database: Queryable,
+  id: Int64,
+  result: {
+    status: number;
+    target?: string | undefined;
+    detail?: Record<string, unknown>;
+    athleteId?: Int64 | undefined;
+  },
+): Promise<void> {
+  await database.query(
+    `UPDATE audit_entry SET status = $2, target = coalesce($3, target), detail = detail || $4::text::jsonb, athlete_id = coalesce($5, athlete_id)
+     WHERE id = $1`,
+    [id, result.status, result.target ?? null, JSON.stringify(result.detail ?? {}), result.athleteId ?? null],
+  );
+}
+
+/** Entries, newest first. @param beforeId the id of the last entry of the page before */
+export async function listAuditEntries(
+  database: Queryable,
+  options: { beforeId?: Int64 | undefined; limit: number },
+): Promise<AuditEntry[]> {
+  return database.query<AuditEntry>(
+    `SELECT id, at, who, action, target, detail, status FROM audit_entry
+     WHERE id < coalesce($1::bigint, 9223372036854775807) ORDER BY id DESC LIMIT $2`,
+    [options.beforeId ?? null, options.limit],
+  );
+}
+
+/** Empties the entries of an athlete who is erased: that something was done stays, whom it concerned goes. */
+export async function forgetAthleteInAudit(tx: Queryable, athleteId: Int64): Promise<void> {
+  await tx.query(`UPDATE audit_entry SET target = NULL, detail = '{}', athlete_id = NULL WHERE athlete_id = $1`, [
+    athleteId,
+  ]);
+}

@@ -1,0 +1,112 @@
+import type { Int64 } from '../domain/int64.ts';
+import type { Aspect, JobStatus, Outcome } from '../domain/job.ts';
+import type { Queryable } from '../infra/database.ts';
+
+/** A distinct event of the provider: when it was delivered, how often, and whether it changed anything. */
+export interface WebhookEventRow {
+  id: Int64;
+  activityId: Int64;
+  athleteId: Int64;
+  subscriptionId: Int64 | null;
+  aspect: Aspect;
+  eventTime: Date;
+  updates: Record<string, unknown>;
+  /** 'stale': an event older than what was known already. */
+  result: 'accepted' | 'stale';
+  deliveries: number;
+  receivedAt: Date;
+  lastReceivedAt: Date;
+}
+
+/** What came of an event: the activity's job, as it stands now. */
+export interface JobOfEvent {
+  id: Int64;
+  status: JobStatus;
+  outcome: Outcome | null;
+  error: string | null;
+}
+
+export interface EventFilter {
+  athleteId?: Int64 | undefined;
+  activityId?: Int64 | undefined;
+  result?: 'accepted' | 'stale' | undefined;
+  /** Received at or after, and before. */
+  since?: Date | undefined;
+  until?: Date | undefined;
+}
+
+const EVENT = `w.id, w.object_id AS "activityId", w.owner_id AS "athleteId", w.subscription_id AS "subscriptionId", w.aspect_type AS aspect,
+  w.event_time AS "eventTime", w.updates, w.result, w.deliveries, w.received_at AS "receivedAt", w.last_received_at AS "lastReceivedAt"`;
+
+/** The newest events of one activity, newest first. */
+export async function listEventsOfActivity(
+  database: Queryable,
+  activityId: Int64,
+  limit: number,
+): Promise<WebhookEventRow[]> {
+  return database.query<WebhookEventRow>(
+    `SELECT ${EVENT} FROM webhook_event w WHERE w.object_type = 'activity' AND w.object_id = $1 ORDER BY w.event_time DESC, w.id DESC LIMIT $2`,
+    [activityId, limit],
+  );
+}
+
+export async function findEvent(database: Queryable, id: Int64): Promise<WebhookEventRow | undefined> {
+  return (
+    await database.query<WebhookEventRow>(
+      `SELECT ${EVENT} FROM webhook_event w WHERE w.id = $1 AND w.object_type = 'activity'`,
+      [id],
+    )
+  )[0];
+}
+
+/** A row of the ledger; `cursor` names its place in the order. */
+export type LedgerRow = WebhookEventRow & { job: JobOfEvent | null; cursor: string };
+
+/**
+ * The ledger, newest first, with what came of each event.
+ * @param before the time (exact to the microsecond) and id of the last row of the page before
+ * @param atMost written into the statement; give the same number each time
+ */
+export async function listEvents(
+  database: Queryable,
+  filter: EventFilter,
+  before: { at: string; id: Int64 } | undefined,
+  atMost: number,
+): Promise<LedgerRow[]> {
+  const values: unknown[] = [];
+  const conditions = [`w.object_type = 'activity'`];
+  const add = (condition: (value: string) => string, value: unknown) => {
+    if (value === undefined) return;
+    values.push(value);
+    conditions.push(condition(`$${values.length}`));
+  };
+  add((value) => `w.owner_id = ${value}`, filter.athleteId);
+  add((value) => `w.object_id = ${value}`, filter.activityId);
+  // Written out: the stale ones have an index of their own.
+  if (filter.result) conditions.push(`w.result = '${filter.result}'`);
+  add((value) => `w.received_at >= ${value}`, filter.since);
+  add((value) => `w.received_at < ${value}`, filter.until);
+  if (before) {
+    values.push(before.at, before.id);
+    conditions.push(`(w.received_at, w.id) < ($${values.length - 1}::timestamptz, $${values.length}::bigint)`);
+  }
+  return database.query<LedgerRow>(
+    `SELECT ${EVENT}, to_char(w.received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '_' || w.id AS cursor, ${JOB} AS job
+     FROM (SELECT w.* FROM webhook_event w WHERE ${conditions.join(' AND ')} ORDER BY w.received_at DESC, w.id DESC LIMIT ${Math.trunc(atMost)}) w
+     LEFT JOIN activity_fetch_job r ON r.activity_id = w.object_id
+     LEFT JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id
+     ORDER BY w.received_at DESC, w.id DESC`,
+    values,
+  );
+}
+
+const JOB = `CASE WHEN r.id IS NOT NULL THEN jsonb_build_object('id', r.id::text,
+  'status', CASE WHEN r.outcome IN ('stored', 'skipped', 'deleted') THEN 'done' WHEN r.outcome IS NOT NULL THEN 'failed'
+    WHEN f.running THEN 'working' ELSE 'pending' END,
+  'outcome', r.outcome, 'error', f.error) END`;
+
+/** When the newest delivery was accepted; null while the ledger is empty. */
+export async function findLastReceived(database: Queryable): Promise<Date | null> {
+  const [row] = await database.query<{ at: Date | null }>('SELECT max(last_received_at) AS at FROM webhook_event', []);
+  return row?.at ?? null;
+}
