@@ -22,6 +22,7 @@ export interface Database extends Queryable {
   close(): Promise<void>;
 }
 
+const QUERY_TIMEOUT_MS = 30_000;
 const TRIES = 3;
 const LOST_AGAINST_ANOTHER = new Set(['40001', '40P01']);
 
@@ -30,12 +31,15 @@ const TYPES = { getTypeParser: pg.types.getTypeParser };
 
 /**
  * Opens a pool of connections.
+ * @param queryTimeoutMs after which a statement fails and its connection is given up: a server that went
+ * without a word answers never. 0 waits for ever
  * @param onError hears of idle connections that broke; the pool replaces them
  */
 export function openDatabase(options: {
   connectionString: string;
   maxConnections: number;
   applicationName: string;
+  queryTimeoutMs?: number;
   onError: (error: Error) => void;
 }): Database {
   let sessionStatements: string[] = [];
@@ -44,6 +48,7 @@ export function openDatabase(options: {
     max: options.maxConnections,
     application_name: options.applicationName,
     connectionTimeoutMillis: 5000,
+    query_timeout: options.queryTimeoutMs ?? QUERY_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     types: TYPES,
@@ -104,14 +109,20 @@ async function runTransaction<T>(pool: pg.Pool, work: (tx: Queryable) => Promise
     return result;
   } catch (error) {
     // A connection that cannot even roll back is dropped, and the server ends the transaction.
-    await client.query('ROLLBACK').catch((rollbackError: Error) => {
-      broken ??= rollbackError;
-    });
+    if (isTimeout(error)) broken ??= error;
+    else
+      await client.query('ROLLBACK').catch((rollbackError: Error) => {
+        broken ??= rollbackError;
+      });
     throw error;
   } finally {
     client.off('error', onError);
     client.release(broken);
   }
+}
+
+function isTimeout(error: unknown): error is Error {
+  return (error as { message?: unknown }).message === 'Query read timeout';
 }
 
 function queryableOf(target: pg.Pool | pg.PoolClient): Queryable {

@@ -24,6 +24,7 @@ export async function migrate(options: { connectionString: string; logger: Logge
   const database = openDatabase({
     connectionString: options.connectionString,
     maxConnections: 3,
+    queryTimeoutMs: 0, // waits for another process that migrates, and for large tables
     applicationName: 'activity-sync migrate',
     onError: (error) =>
       options.logger.warn('connection lost while migrating', { component: 'migrate', error: error.message }),

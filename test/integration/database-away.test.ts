@@ -1,0 +1,100 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { type Rig, startRig } from '../support/service.ts';
+
+let rig: Rig;
+let athleteId: string;
+beforeAll(async () => {
+  rig = await startRig({
+    proxied: true,
+    env: { FETCH_STALE_AFTER_MS: '1000', FETCH_BACKOFF_BASE_MS: '50', FETCH_TIMEOUT_MS: '500' },
+  });
+  rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
+  athleteId = await rig.connectAthlete();
+});
+afterAll(() => rig.close());
+afterEach(() => rig.proxy.restore());
+
+const untilReady = async () => {
+  while ((await fetch(`${rig.service.url}/readyz`)).status !== 200)
+    await new Promise((resolve) => setTimeout(resolve, 20));
+};
+
+describe('while the database is away', () => {
+  it('a delivery is answered 503 with Retry-After, so that the provider delivers again; then it is stored', async () => {
+    const { id } = rig.simulator.addActivity(athleteId);
+    const event = {
+      object_id: id,
+      owner_id: athleteId,
+      aspect_type: 'create',
+      object_type: 'activity',
+      subscription_id: 1,
+      event_time: 1_700_000_000,
+    };
+    rig.proxy.cut();
+    for (const body of [event, { ...event, object_type: 'athlete', updates: { authorized: 'false' } }]) {
+      const response = await rig.post(body);
+      expect(response.status).toBe(503);
+      expect(response.headers.get('content-type')).toMatch('application/problem+json');
+      expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+      expect(await response.json()).toMatchObject({ status: 503, detail: expect.stringContaining('try again') });
+    }
+    expect(await rig.service.metrics.registry.getSingleMetricAsString('activity_sync_webhook_events_total')).toContain(
+      'result="unavailable"',
+    );
+    rig.proxy.restore();
+    expect((await rig.post(event)).status).toBe(200);
+    await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
+  });
+
+  it('the process is live, not ready, and ready again afterwards', async () => {
+    rig.proxy.cut();
+    expect((await fetch(`${rig.service.url}/healthz`)).status).toBe(200);
+    const response = await fetch(`${rig.service.url}/readyz`);
+    expect(response.status).toBe(503);
+    expect(await response.json()).toMatchObject({ status: 'not ready', database: expect.any(String) });
+    rig.proxy.restore();
+    await untilReady();
+  });
+
+  it('the validation of the callback still works: it needs no database', async () => {
+    rig.proxy.cut();
+    const query = new URLSearchParams({
+      'hub.mode': 'subscribe',
+      'hub.challenge': 'x',
+      'hub.verify_token': 'verify-token-of-the-tests',
+    });
+    expect((await fetch(`${rig.service.url}/api/provider/webhook?${query}`)).status).toBe(200);
+  });
+
+  it('a fetch whose answer cannot be stored is taken back as stale, and stored later', async () => {
+    await untilReady();
+    const { id } = rig.simulator.addActivity(athleteId);
+    const held = rig.simulator.faults.add({ kind: 'hold', match: { activityId: id }, times: 1 });
+    await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+    await held.held;
+    rig.proxy.cut();
+    held.release();
+    await rig.simulator.waitForCall((call) => call.activityId === id);
+    const lost = async () =>
+      (await rig.service.metrics.errors.get()).values.some(
+        ({ labels, value }) => labels.component === 'fetch' && value > 0,
+      );
+    while (!(await lost())) await new Promise((resolve) => setTimeout(resolve, 5));
+    rig.proxy.restore();
+    await untilReady();
+    expect(await rig.untilJob(id, ({ outcome }) => outcome === 'stored')).toMatchObject({ attempts: 1 });
+  });
+});
+
+describe('a database that does not answer (half-open connections)', () => {
+  it('makes the process not ready, and is no answer 200 for a delivery', async () => {
+    await untilReady();
+    rig.proxy.hold();
+    const response = await fetch(`${rig.service.url}/readyz`);
+    expect(response.status).toBe(503);
+    rig.proxy.release();
+    rig.proxy.cut();
+    rig.proxy.restore();
+    await untilReady();
+  });
+});

@@ -1,0 +1,121 @@
+import { createHmac } from 'node:crypto';
+import { Writable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import winston from 'winston';
+import { type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
+
+const SECRET = 'webhook-secret-of-the-tests';
+let lastId = 1000;
+const newEvent = (fields = {}) => {
+  lastId += 1;
+  const event_time = Math.floor(Date.now() / 1000);
+  return {
+    object_type: 'activity',
+    object_id: lastId,
+    aspect_type: 'create',
+    owner_id: 5,
+    subscription_id: 7,
+    event_time,
+    ...fields,
+  };
+};
+const isStored = async (rig: Rig, event: { object_id: number }) =>
+  (await rig.service.database.query('SELECT FROM webhook_event WHERE object_id = $1', [event.object_id])).length === 1;
+
+describe('with PROVIDER_WEBHOOK_SECRET', () => {
+  let rig: Rig;
+  beforeAll(async () => {
+    rig = await startRig({ env: { SERVICE_ROLES: 'web', PROVIDER_WEBHOOK_SECRET: SECRET } });
+  });
+  afterAll(() => rig.close());
+
+  const sign = (body: string, seconds: number, secret = SECRET) =>
+    createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex');
+  const now = () => Math.floor(Date.now() / 1000);
+  const postSigned = async (header: (body: string) => string | undefined) => {
+    const event = newEvent();
+    const body = JSON.stringify(event);
+    const signature = header(body);
+    const response = await rig.post(body, signature === undefined ? {} : { 'x-strava-signature': signature });
+    await response.arrayBuffer();
+    return { status: response.status, stored: await isStored(rig, event) };
+  };
+  const TAKEN = { status: 200, stored: true };
+  const REFUSED = { status: 403, stored: false };
+
+  it('takes a delivery that is signed as the provider signs', async () => {
+    rig.simulator.settings.signingSecret = SECRET;
+    const event = newEvent();
+    const url = `${rig.service.url}/api/provider/webhook`;
+    expect(await rig.simulator.deliver(event, { url })).toMatchObject({ status: 200 });
+    expect(await isStored(rig, event)).toBe(true);
+  });
+
+  it.each<[string, (body: string) => string | undefined, object]>([
+    [
+      'several v1, one of them right: taken',
+      (body) => `t=${now()},v1=${'0'.repeat(64)}, v1=${sign(body, now())}`,
+      TAKEN,
+    ],
+    ['290 s old: taken', (body) => `t=${now() - 290},v1=${sign(body, now() - 290)}`, TAKEN],
+    ['310 s old', (body) => `t=${now() - 310},v1=${sign(body, now() - 310)}`, REFUSED],
+    ['310 s ahead', (body) => `t=${now() + 310},v1=${sign(body, now() + 310)}`, REFUSED],
+    ['missing', () => undefined, REFUSED],
+    ['made with another secret', (body) => `t=${now()},v1=${sign(body, now(), 'another')}`, REFUSED],
+    ['of another body', (body) => `t=${now()},v1=${sign(`${body} `, now())}`, REFUSED],
+    ['of another time', (body) => `t=${now() - 5},v1=${sign(body, now())}`, REFUSED],
+    ['cut short', (body) => `t=${now()},v1=${sign(body, now()).slice(0, 32)}`, REFUSED],
+    ['not hexadecimal', () => `t=${now()},v1=${'z'.repeat(64)}`, REFUSED],
+    ['of another version', (body) => `t=${now()},v0=${sign(body, now())}`, REFUSED],
+    ['without a time', (body) => `v1=${sign(body, now())}`, REFUSED],
+  ])('the signature is %s', async (_case, header, expected) => {
+    expect(await postSigned(header)).toEqual(expected);
+  });
+});
+
+describe('the subscription that a delivery names', () => {
+  it('is not asked for while none is known; a warning says so once', async () => {
+    const lines: string[] = [];
+    const stream = new Writable({
+      write: (line, _encoding, done) => {
+        lines.push(String(line));
+        done();
+      },
+    });
+    const logger = winston.createLogger({ transports: [new winston.transports.Stream({ stream })] });
+    const rig = await startRig({ env: { SERVICE_ROLES: 'web' }, logger });
+    for (const _ of [1, 2, 3]) expect((await rig.post(newEvent())).status).toBe(200);
+    expect(lines.filter((line) => line.includes('from any subscription'))).toHaveLength(1);
+    await rig.close();
+  });
+
+  it('must be one that the service created or listed; any other is 403 and stores nothing', async () => {
+    const rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
+    const created = await rig.admin('/api/admin/webhooks', {
+      method: 'POST',
+      body: JSON.stringify({ callbackUrl: `${rig.service.url}/api/provider/webhook`, verifyToken: VERIFY_TOKEN }),
+    });
+    const { id } = (await created.json()) as { id: string };
+    const [good, forged] = [newEvent({ subscription_id: Number(id) }), newEvent({ subscription_id: 99_999 })];
+    expect((await rig.post(good)).status).toBe(200);
+    const refused = await rig.post(forged);
+    expect(refused.status).toBe(403);
+    expect(refused.headers.get('content-type')).toMatch('application/problem+json');
+    expect(((await refused.json()) as { detail: string }).detail).toContain('99999');
+    expect(await isStored(rig, forged)).toBe(false);
+
+    // Another replica learns of it without a restart, and forged deauthorisations erase nothing.
+    const replica = await rig.startReplica();
+    const elsewhere = await fetch(`${replica.url}/api/provider/webhook`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        ...newEvent({ subscription_id: 99_999 }),
+        object_type: 'athlete',
+        updates: { authorized: 'false' },
+      }),
+    });
+    expect(elsewhere.status).toBe(403);
+    await rig.close();
+  });
+});
