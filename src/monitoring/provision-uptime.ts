@@ -1,0 +1,121 @@
+import { UptimeKuma, UptimeKumaError, type UptimeMonitor, type UptimeNotification } from './uptime-kuma.ts';
+
+/** What the uptime monitor should watch, and where it tells. */
+export interface UptimeState {
+  notification: { name: string; webhookUrl: string };
+  monitors: { name: string; url: string; intervalSeconds: number }[];
+}
+
+const TIMEOUT_MS = 15_000;
+/** A webhook in Slack's format, which most messaging channels take. */
+const NOTIFICATION_TYPE = 'slack';
+
+/**
+ * Brings Uptime Kuma to a declared state: the account on a first visit, the notification, and one HTTP(s) monitor for
+ * each site with the notification enabled. What it does not declare stays untouched, and nothing is deleted.
+ * @returns one sentence for each change; empty when all was as declared
+ * @throws UptimeKumaError when Uptime Kuma refuses, or when a declared name stands there twice
+ */
+export async function provisionUptime(
+  server: { url: string; username: string; password: string; timeoutMs?: number },
+  state: UptimeState,
+): Promise<string[]> {
+  const { session, isNewAccount } = await UptimeKuma.signIn({ timeoutMs: TIMEOUT_MS, ...server });
+  try {
+    const changes = isNewAccount ? [`created the account ${server.username}`] : [];
+    const notificationId = await ensureNotification(session, state.notification, changes);
+    for (const monitor of state.monitors) await ensureMonitor(session, monitor, notificationId, changes);
+    return changes;
+  } finally {
+    session.close();
+  }
+}
+
+async function ensureNotification(
+  session: UptimeKuma,
+  wanted: UptimeState['notification'],
+  changes: string[],
+): Promise<number> {
+  const found = onlyOne(session.notifications(), wanted.name, 'notifications');
+  const config = { name: wanted.name, type: NOTIFICATION_TYPE, slackwebhookURL: wanted.webhookUrl };
+  if (found === undefined) {
+    changes.push(`added the notification ${wanted.name}`);
+    return session.saveNotification({ ...config, isDefault: false, applyExisting: false }, null);
+  }
+  const existing = configOf(found);
+  if (differs(existing, config)) {
+    changes.push(`changed the notification ${wanted.name}`);
+    await session.saveNotification({ ...existing, ...config }, found.id);
+  }
+  return found.id;
+}
+
+async function ensureMonitor(
+  session: UptimeKuma,
+  wanted: UptimeState['monitors'][number],
+  notificationId: number,
+  changes: string[],
+): Promise<void> {
+  const found = onlyOne(session.monitors(), wanted.name, 'monitors');
+  const fields = { type: 'http', url: wanted.url, interval: wanted.intervalSeconds };
+  if (found === undefined) {
+    await session.addMonitor(newMonitor(wanted, notificationId));
+    changes.push(`added the monitor ${wanted.name}`);
+    return;
+  }
+  const isNotified = found.notificationIDList[notificationId] === true;
+  if (isNotified && !differs(found, fields)) return;
+  const notificationIDList = { ...found.notificationIDList, [notificationId]: true };
+  await session.editMonitor({ ...found, ...fields, notificationIDList });
+  changes.push(`changed the monitor ${wanted.name}`);
+}
+
+function newMonitor(wanted: UptimeState['monitors'][number], notificationId: number): Omit<UptimeMonitor, 'id'> {
+  return {
+    type: 'http',
+    name: wanted.name,
+    url: wanted.url,
+    method: 'GET',
+    interval: wanted.intervalSeconds,
+    retryInterval: wanted.intervalSeconds,
+    resendInterval: 0,
+    maxretries: 1,
+    timeout: Math.round(wanted.intervalSeconds * 0.8),
+    maxredirects: 10,
+    accepted_statuscodes: ['200-299'],
+    notificationIDList: { [notificationId]: true },
+    expiryNotification: true,
+    ignoreTls: false,
+    upsideDown: false,
+    parent: null,
+    proxyId: null,
+    httpBodyEncoding: 'json',
+    dns_resolve_type: 'A',
+    dns_resolve_server: '1.1.1.1',
+    // Version 2 stores these as JSON and reads them back for every type of monitor.
+    conditions: [],
+    kafkaProducerBrokers: [],
+    kafkaProducerSaslOptions: { mechanism: 'None' },
+    rabbitmqNodes: [],
+    active: true,
+  };
+}
+
+// Uptime Kuma lets two things have one name; guessing which one is meant could break the other.
+function onlyOne<T extends UptimeMonitor | UptimeNotification>(list: T[], name: string, kind: string): T | undefined {
+  const found = list.filter((item) => item.name === name);
+  if (found.length > 1) {
+    throw new UptimeKumaError(
+      `Uptime Kuma has ${found.length} ${kind} named ${name} (ids ${found.map(({ id }) => id).join(', ')}); rename or delete all but one`,
+    );
+  }
+  return found[0];
+}
+
+function configOf(notification: UptimeNotification): Record<string, unknown> {
+  return JSON.parse(notification.config) as Record<string, unknown>;
+}
+
+function differs(existing: Record<string, unknown>, wanted: Record<string, unknown>): boolean {
+  return Object.entries(wanted).some(([field, value]) => existing[field] !== value);
+}
