@@ -1,0 +1,244 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Service } from '../../src/compose.ts';
+import { type ClockedRig, startClockedRig } from '../support/clocked-rig.ts';
+
+const HOUR = 3_600_000;
+const MINUTE = 60_000;
+let rig: ClockedRig;
+
+beforeAll(async () => {
+  rig = await startClockedRig({ PROVIDER_AUTO_SYNC_ENABLED: 'true', PROVIDER_RATE_LIMIT_CAPACITY: '10000' });
+  await untilSwept(0);
+});
+afterAll(() => rig.close());
+afterEach(() => rig.simulator.faults.clear());
+
+const listCalls = (athleteId: string) =>
+  rig.simulator.calls.filter((call) => call.path === '/api/v3/athlete/activities' && call.athleteId === athleteId);
+const detailCalls = (activityId: string) => rig.simulator.calls.filter((call) => call.activityId === activityId).length;
+
+/** Lets time pass in small steps until a row is there: paces and short waits fall due as they would by themselves. */
+async function untilRow(query: string, values: unknown[] = []): Promise<void> {
+  while ((await rig.service.database.query(query, values)).length === 0) {
+    await rig.advance(50);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** Resolves when a sweep has finished that began at `fromMs` or later. */
+const untilSwept = (fromMs: number) =>
+  untilRow('SELECT FROM polling_sweep WHERE started_at IS NULL AND finished_at >= to_timestamp($1::float8)', [
+    fromMs / 1000,
+  ]);
+
+/** Resolves when the activity's job has ended. */
+const untilDone = (id: string, condition = `v.status = 'done'`) =>
+  untilRow(
+    `SELECT FROM "ActivityFetchJob" v JOIN activity_fetch_job r USING (id) WHERE v."activityId" = $1 AND ${condition}`,
+    [id],
+  );
+
+/** Lets the polling interval pass, and waits for the sweep. */
+async function sweep(intervalMs = 4 * HOUR): Promise<void> {
+  await rig.advance(intervalMs);
+  await untilSwept(rig.clock.now());
+}
+
+async function drift(service: Service = rig.service): Promise<Record<string, number>> {
+  const { values } = await service.metrics.drift.get();
+  const found: Record<string, number> = { missed: 0, changed: 0, vanished: 0 };
+  for (const { labels, value } of values) found[String(labels.kind)] = value;
+  return found;
+}
+
+/** What a sweep adds to the drift. */
+async function driftOf(work: () => Promise<void>): Promise<Record<string, number>> {
+  const before = await drift();
+  await work();
+  const after = await drift();
+  return Object.fromEntries(Object.entries(after).map(([kind, count]) => [kind, count - (before[kind] ?? 0)]));
+}
+
+async function announce(id: string, athleteId: string, aspect: string, atMs: number): Promise<void> {
+  const answer = await rig.post({
+    object_type: 'activity',
+    object_id: id,
+    aspect_type: aspect,
+    owner_id: athleteId,
+    subscription_id: 1,
+    event_time: Math.floor(atMs / 1000),
+  });
+  expect(answer.status).toBe(200);
+}
+
+/** An athlete whose whole history is stored already. */
+async function athleteWithStored(count: number): Promise<{ athleteId: string; ids: string[] }> {
+  const athleteId = await rig.connectAthlete();
+  const ids = rig.simulator.addHistory(athleteId, count).map(({ id }) => id);
+  await sweep();
+  for (const id of ids) await untilDone(id);
+  return { athleteId, ids };
+}
+
+describe('a polling sweep', () => {
+  it('queues what is unknown with reason polling, through the whole history of a new athlete', async () => {
+    const athleteId = await rig.connectAthlete();
+    const history = rig.simulator.addHistory(athleteId, 260);
+    const found = await driftOf(sweep);
+    for (const { id } of history) {
+      await untilDone(id);
+      expect(await rig.untilJob(id, () => true)).toMatchObject({
+        reason: 'polling',
+        outcome: 'stored',
+      });
+    }
+    expect(history.map(({ id }) => detailCalls(id))).toEqual(history.map(() => 1));
+    expect(found).toEqual({ missed: 0, changed: 0, vanished: 0 }); // no webhook could have told of what was before
+  });
+
+  it('stops after 20 known in a row, with one call for the list', async () => {
+    const { athleteId, ids } = await athleteWithStored(60);
+    const calls = listCalls(athleteId).length;
+    expect(await driftOf(sweep)).toEqual({ missed: 0, changed: 0, vanished: 0 });
+    expect(listCalls(athleteId).length - calls).toBe(1);
+    expect(ids.map(detailCalls)).toEqual(ids.map(() => 1));
+  });
+
+  it('finds what webhooks missed: new, changed and deleted activities, and counts them as drift', async () => {
+    const { athleteId, ids } = await athleteWithStored(12);
+    const [oldest, , third, , , changed] = ids as [string, string, string, string, string, string];
+    const missed = rig.simulator.addActivity(athleteId, {
+      startDate: rig.clock.now() - 30 * MINUTE,
+      elapsedSeconds: 600,
+    });
+    rig.simulator.updateActivity(changed, { name: 'Renamed without a word' });
+    rig.simulator.deleteActivity(third);
+    rig.simulator.deleteActivity(oldest);
+
+    expect(await driftOf(sweep)).toEqual({ missed: 1, changed: 1, vanished: 2 });
+    await untilDone(missed.id, `v.status = 'done' AND v.reason = 'polling'`);
+    await untilDone(changed, `v.status = 'done' AND v.force`);
+    for (const id of [third, oldest]) await untilDone(id, `r.outcome = 'notFound'`);
+    const stored = await rig.service.database.query(
+      'SELECT activity_id, name FROM activity WHERE athlete_id = $1 ORDER BY start_date',
+      [athleteId],
+    );
+    expect(stored.map((row) => row.activity_id)).toEqual([
+      ...ids.filter((id) => id !== third && id !== oldest),
+      missed.id,
+    ]);
+    expect(stored.find((row) => row.activity_id === changed)).toMatchObject({ name: 'Renamed without a word' });
+
+    expect(await driftOf(sweep)).toEqual({ missed: 0, changed: 0, vanished: 0 });
+  });
+
+  it('does not count an activity as missed while its webhook may be under way, and fetches it once', async () => {
+    const { athleteId } = await athleteWithStored(3);
+    const ended = rig.clock.now() + 4 * HOUR - 30_000;
+    const { id } = rig.simulator.addActivity(athleteId, { startDate: ended - 600_000, elapsedSeconds: 600 });
+    expect(await driftOf(sweep)).toMatchObject({ missed: 0 });
+    await untilDone(id);
+    for (let delivery = 0; delivery < 3; delivery += 1) {
+      await announce(id, athleteId, 'create', ended);
+    }
+    await untilDone(id, `v.status = 'done' AND v.reason = 'webhook'`);
+    await sweep();
+    expect(detailCalls(id)).toBe(1);
+  });
+
+  it('asks once, not in every sweep, where list and detail disagree', async () => {
+    const { ids } = await athleteWithStored(2);
+    const id = ids[0] as string;
+    const disagree = () =>
+      rig.service.database.query(`UPDATE activity SET name = 'Another name' WHERE activity_id = $1`, [id]);
+    await disagree();
+    await sweep();
+    await untilDone(id, `v.status = 'done' AND v.force`);
+    expect(detailCalls(id)).toBe(2);
+    await disagree();
+    await sweep();
+    await sweep();
+    expect(detailCalls(id)).toBe(2);
+    await sweep(7 * 24 * HOUR);
+    await untilDone(id);
+    expect(detailCalls(id)).toBe(3);
+  });
+
+  it('does not bring back what a webhook deleted although the list still shows it', async () => {
+    const { athleteId, ids } = await athleteWithStored(2);
+    const id = ids[1] as string;
+    await announce(id, athleteId, 'delete', rig.clock.now());
+    await untilDone(id, `r.outcome = 'deleted'`);
+    await sweep();
+    expect(detailCalls(id)).toBe(1);
+    expect(await rig.untilJob(id, () => true)).toMatchObject({ outcome: 'deleted' });
+  });
+
+  it('passes over an athlete whose list fails, and comes back to them', async () => {
+    const failing = await rig.connectAthlete();
+    const other = await rig.connectAthlete();
+    const [theirs] = rig.simulator.addHistory(other, 1);
+    rig.simulator.faults.add({
+      kind: 'status',
+      status: 502,
+      match: { path: /athlete\/activities/, athleteId: failing },
+      times: 2,
+    });
+    const [late] = rig.simulator.addHistory(failing, 1);
+    await rig.advance(4 * HOUR);
+    const dueAt = rig.clock.now();
+    await untilDone(theirs?.id as string);
+    for (const failures of [1, 2]) {
+      await untilRow('SELECT FROM polling_visit WHERE athlete_id = $1 AND failures = $2', [failing, failures]);
+      await rig.advance(2 * MINUTE);
+    }
+    await untilSwept(dueAt);
+    await untilDone(late?.id as string);
+    expect(
+      listCalls(failing)
+        .map(({ status }) => status)
+        .slice(0, 3),
+    ).toEqual([502, 502, 200]);
+  });
+
+  it('shows an athlete as needing to reconnect whose token is refused twice', async () => {
+    const athleteId = await rig.connectAthlete();
+    rig.simulator.revoke(athleteId);
+    await sweep();
+    const [row] = await rig.service.database.query('SELECT state FROM athlete WHERE athlete_id = $1', [athleteId]);
+    expect(row).toMatchObject({ state: 'reconnect' });
+    const calls = listCalls(athleteId).length;
+    await sweep();
+    expect(listCalls(athleteId)).toHaveLength(calls);
+  });
+
+  it('refreshes a rejected access token once and goes on', async () => {
+    const athleteId = await rig.connectAthlete();
+    const [activity] = rig.simulator.addHistory(athleteId, 1);
+    rig.simulator.invalidateAccessToken(athleteId);
+    await sweep();
+    await untilDone(activity?.id as string);
+    expect(listCalls(athleteId).map(({ status }) => status)).toContain(200);
+  });
+
+  it('waits for the turn of the window after a 429, and then goes on where it was', async () => {
+    const athleteId = await rig.connectAthlete();
+    const [activity] = rig.simulator.addHistory(athleteId, 1);
+    rig.simulator.faults.add({
+      kind: 'retryAfter429',
+      retryAfter: 600,
+      match: { path: /athlete\/activities/ },
+      times: 1,
+    });
+    await rig.advance(4 * HOUR);
+    const dueAt = rig.clock.now();
+    await rig.simulator.waitForCall(({ status, path }) => status === 429 && path.includes('athlete/activities'));
+    await untilRow('SELECT FROM polling_sweep WHERE not_before > sync_now()');
+    const calls = rig.simulator.calls.length;
+    await rig.advance(5 * MINUTE);
+    expect(rig.simulator.calls).toHaveLength(calls);
+    await rig.advance(6 * MINUTE);
+    await untilSwept(dueAt);
+    await untilDone(activity?.id as string);
+  });
+});
