@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { systemClock } from '../domain/clock.ts';
 import { createBoss, createQueues } from './boss.ts';
 import { installBossStatements } from './boss-statements.ts';
-import { openDatabase } from './database.ts';
+import { type Database, openDatabase } from './database.ts';
 import type { Logger } from './logger.ts';
 
 const MIGRATIONS = new URL('../../sql/migrations/', import.meta.url);
@@ -47,11 +47,15 @@ export async function migrate(options: { connectionString: string; logger: Logge
         migrate: true,
         supervise: false,
       });
-      await boss.start();
-      await createQueues(boss);
-      await applyMigrations(database, options.logger);
-      await installBossStatements(boss, database);
-      await boss.stop({ graceful: false, close: false });
+      await refuseNewerSchema(database);
+      try {
+        await boss.start();
+        await createQueues(boss);
+        await applyMigrations(database, options.logger);
+        await installBossStatements(boss, database);
+      } finally {
+        await boss.stop({ graceful: false, close: false });
+      }
     } finally {
       lock.release(true); // closing the connection frees the lock, whatever happened
     }
@@ -60,21 +64,20 @@ export async function migrate(options: { connectionString: string; logger: Logge
   }
 }
 
-async function applyMigrations(database: ReturnType<typeof openDatabase>, logger: Logger): Promise<void> {
-  await database.query(
-    `CREATE TABLE IF NOT EXISTS schema_migration (name text CONSTRAINT schema_migration_pkey PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
-  );
-  const applied = new Set(
-    (await database.query<{ name: string }>('SELECT name FROM schema_migration')).map((row) => row.name),
-  );
+/** Before anything is changed: an older version must not touch what a newer one has made. */
+async function refuseNewerSchema(database: Database): Promise<void> {
   const files = await migrationNames();
-  const unknown = [...applied].filter((name) => !files.includes(name));
+  const unknown = [...(await readApplied(database))].filter((name) => !files.includes(name));
   if (unknown.length > 0) {
     throw new MigrationError(
       `The database was migrated by a newer version of the service (it has ${unknown.join(', ')}). Start that version, or restore a backup.`,
     );
   }
-  for (const name of files.filter((file) => !applied.has(file))) {
+}
+
+async function applyMigrations(database: Database, logger: Logger): Promise<void> {
+  const applied = await readApplied(database);
+  for (const name of (await migrationNames()).filter((file) => !applied.has(file))) {
     const sql = await readFile(new URL(name, MIGRATIONS), 'utf8');
     await database.transaction(async (tx) => {
       await tx.query(sql);
@@ -82,6 +85,14 @@ async function applyMigrations(database: ReturnType<typeof openDatabase>, logger
     });
     logger.info('migration applied', { component: 'migrate', migration: name });
   }
+}
+
+async function readApplied(database: Database): Promise<Set<string>> {
+  await database.query(
+    `CREATE TABLE IF NOT EXISTS schema_migration (name text CONSTRAINT schema_migration_pkey PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
+  );
+  const rows = await database.query<{ name: string }>('SELECT name FROM schema_migration');
+  return new Set(rows.map((row) => row.name));
 }
 
 /** The names of all migrations, in order. */

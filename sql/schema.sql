@@ -1,0 +1,1509 @@
+-- The schema "public" as the migrations make it, for reading and for review. Written by
+-- npm run schema:dump; the tests compare it with a database that was migrated from nothing.
+
+CREATE OR REPLACE FUNCTION public.accept_events(p_events jsonb)
+ RETURNS TABLE(activity_id bigint, job_id bigint, result text, boss_action text, boss_job_id uuid, old_boss_job_id uuid, lane integer, athlete_id bigint)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  v_requests jsonb;
+  v_stale bigint[];
+BEGIN
+  WITH e AS (
+    SELECT * FROM jsonb_to_recordset(p_events)
+      AS e ("objectId" bigint, "ownerId" bigint, aspect text, "eventTime" timestamptz, "subscriptionId" bigint, updates jsonb)
+  ), ledger AS (
+    INSERT INTO webhook_event AS w (object_type, object_id, aspect_type, owner_id, subscription_id, event_time, updates)
+    SELECT 'activity', "objectId", aspect, "ownerId", "subscriptionId", "eventTime", coalesce(updates, '{}') FROM e ORDER BY "objectId"
+    ON CONFLICT ON CONSTRAINT webhook_event_once DO UPDATE SET deliveries = w.deliveries + 1, last_received_at = sync_now()
+    RETURNING object_id, deliveries = 1 AS fresh
+  )
+  SELECT coalesce(jsonb_agg(jsonb_build_object('activityId', "objectId", 'athleteId', "ownerId", 'reason', 'webhook',
+    'force', aspect = 'update', 'aspect', aspect, 'eventTime', "eventTime")), '[]')
+  INTO v_requests FROM e JOIN ledger ON object_id = "objectId" WHERE fresh;
+
+  IF v_requests <> '[]' THEN
+    RETURN QUERY SELECT f.activity_id, f.job_id, f.result, f.boss_action, f.boss_job_id, f.old_boss_job_id, f.lane, f.athlete_id
+    FROM request_fetch(v_requests) f;
+    PERFORM pg_notify('activity_sync', 'fetch');
+  END IF;
+
+  IF jsonb_array_length(v_requests) < jsonb_array_length(p_events) THEN
+    RETURN QUERY
+    SELECT e."objectId", j.id, 'duplicate', 'nothing', NULL::uuid, NULL::uuid, NULL::integer, e."ownerId"
+    FROM jsonb_to_recordset(p_events) AS e ("objectId" bigint, "ownerId" bigint)
+    LEFT JOIN activity_fetch_job j ON j.activity_id = e."objectId"
+    WHERE NOT EXISTS (SELECT FROM jsonb_to_recordset(v_requests) AS x ("activityId" bigint) WHERE x."activityId" = e."objectId");
+  END IF;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.begin_run(p_boss_job_id uuid, p_lane integer, p_hold_ms integer, b rate_budget, p_now timestamp with time zone)
+ RETURNS TABLE(job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect text, version integer, needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamp with time zone, scope text, athlete_state text, started_at timestamp with time zone, requested_at timestamp with time zone)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz := p_now;
+  v_more boolean;
+  v_until timestamptz;
+BEGIN
+  SELECT j.id, j.activity_id, j.athlete_id, j.reason, j.force, j.aspect, j.version, j.requested_at,
+    a.athlete_id IS NOT NULL, a.access_token, a.token_expires_at, a.scope, a.state
+  INTO job_id, activity_id, athlete_id, reason, force, aspect, version, requested_at,
+    known_athlete, access_token, token_expires_at, scope, athlete_state
+  FROM activity_fetch_job j LEFT JOIN athlete a ON a.athlete_id = j.athlete_id
+  WHERE j.boss_job_id = p_boss_job_id;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  known_activity := EXISTS (SELECT FROM activity a WHERE a.activity_id = begin_run.activity_id);
+  needs_call := aspect <> 'delete' AND known_athlete AND athlete_state <> 'reconnect' AND (force OR NOT known_activity);
+  started_at := v_now;
+  v_until := '-infinity';
+  IF needs_call THEN
+    PERFORM spend_budget(b, reason_of_lane(p_lane), v_now);
+    v_until := v_now + p_hold_ms * interval '1 ms';
+  END IF;
+  v_more := EXISTS (SELECT FROM fetch_queue() f WHERE f.waiting AND f.lane = p_lane);
+  UPDATE athlete_schedule s SET
+    cooldown_until = greatest(s.cooldown_until, v_until),
+    webhook_due_at = CASE WHEN p_lane % 4 <> 1 THEN greatest(s.webhook_due_at, CASE WHEN s.webhook_due_at IS NOT NULL THEN v_until END)
+      WHEN v_more THEN greatest(v_now, v_until) END,
+    manual_due_at = CASE WHEN p_lane % 4 <> 2 THEN greatest(s.manual_due_at, CASE WHEN s.manual_due_at IS NOT NULL THEN v_until END)
+      WHEN v_more THEN greatest(v_now, v_until) END,
+    polling_due_at = CASE WHEN p_lane % 4 <> 3 THEN greatest(s.polling_due_at, CASE WHEN s.polling_due_at IS NOT NULL THEN v_until END)
+      WHEN v_more THEN greatest(v_now, v_until) END
+  WHERE s.lane = p_lane / 4;
+  RETURN NEXT;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.block_budget(p_wait_ms bigint, p_why text)
+ RETURNS timestamp with time zone
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  b rate_budget;
+  v_now timestamptz;
+  v_until timestamptz;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
+  v_now := sync_clock();
+  SELECT * INTO b FROM rate_budget;
+  b := budget_at(b, v_now);
+  v_until := greatest(b.blocked_until, CASE WHEN p_wait_ms IS NULL
+    THEN b.window_start + (b.interval_ms + b.guard_ms) * interval '1 ms'
+    ELSE v_now + least(p_wait_ms, 86400000) * interval '1 ms' END);
+  UPDATE rate_budget SET
+    window_start = b.window_start,
+    used = b.used,
+    background_used = b.background_used,
+    previous_used = b.previous_used,
+    next_used = b.next_used,
+    reduced_capacity = CASE WHEN b.throttled THEN b.reduced_capacity
+      ELSE greatest(ceil(b.capacity / 10.0), floor(budget_capacity(b) / 2.0)) END,
+    throttled = true,
+    blocked_until = v_until,
+    blocked_by = p_why,
+    day = b.day,
+    daily_used = b.daily_used;
+  PERFORM pg_notify('activity_sync', 'budget');
+  RETURN v_until;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.boss_complete(text, uuid[], jsonb, text[], OUT o_affected bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  v_row record;
+BEGIN
+    
+    WITH results AS (
+      UPDATE pgboss.j3646625edd5531835dcf04581edab1650b87adf93da888ff7a7ae16b
+      SET completed_on = pgboss.job_now(),
+        state = 'completed',
+        output = $3::jsonb,
+        blocked = blocked,
+        pending_dependencies = pending_dependencies
+      WHERE name = $1
+        AND id = ANY($2::uuid[])
+        AND state = 'active'
+        AND state = 'active'
+        AND (id::text || ':' || retry_count::text) = ANY($4::text[])
+      RETURNING id
+    )
+    SELECT COUNT(*), COALESCE(array_agg(id), '{}'::uuid[]) AS ids FROM results
+   INTO v_row;
+    o_affected := v_row.count;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.boss_fetch(integer, integer, OUT o_id uuid, OUT o_retry_count integer, OUT o_retry_limit integer, OUT o_start_after timestamp with time zone)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  v_row record;
+BEGIN
+    
+      WITH
+      
+      
+      
+      next AS (
+        SELECT j.id
+        FROM pgboss.j3646625edd5531835dcf04581edab1650b87adf93da888ff7a7ae16b j
+        WHERE j.name = 'activity-fetch'
+          AND j.state < 'active'
+          AND NOT j.blocked
+          AND j.start_after <= pgboss.job_now()
+          AND j.priority >= $1::int
+          AND j.priority <= $2::int
+        ORDER BY j.priority desc, j.created_on
+        LIMIT 1
+        FOR UPDATE OF j SKIP LOCKED
+      )
+      
+      
+      UPDATE pgboss.j3646625edd5531835dcf04581edab1650b87adf93da888ff7a7ae16b j SET
+        state = 'active',
+        started_on = pgboss.job_now(),
+        heartbeat_on = pgboss.job_now(),
+        retry_count = CASE WHEN started_on IS NOT NULL THEN retry_count + 1 ELSE retry_count END
+      FROM next
+      WHERE name = 'activity-fetch' AND j.id = next.id
+      
+      
+      RETURNING j.id, name, data, retry_count as "retryCount", expire_seconds as "expireInSeconds", heartbeat_seconds as "heartbeatSeconds", group_id as "groupId", group_tier as "groupTier",
+  policy,
+  state,
+  priority,
+  retry_limit as "retryLimit",
+  retry_delay as "retryDelay",
+  retry_backoff as "retryBackoff",
+  retry_delay_max as "retryDelayMax",
+  start_after as "startAfter",
+  started_on as "startedOn",
+  singleton_key as "singletonKey",
+  singleton_on as "singletonOn",
+  deletion_seconds as "deleteAfterSeconds",
+  heartbeat_on as "heartbeatOn",
+  created_on as "createdOn",
+  completed_on as "completedOn",
+  keep_until as "keepUntil",
+  dead_letter as "deadLetter",
+  blocked,
+  blocking,
+  pending_dependencies as "pendingDependencies",
+  output,
+  source_name as "sourceName",
+  source_id as "sourceId",
+  source_created_on as "sourceCreatedOn",
+  source_retry_count as "sourceRetryCount",
+  source_output as "sourceOutput",
+  source_root_id as "sourceRootId"
+
+     INTO v_row;
+    o_id := v_row.id; o_retry_count := v_row."retryCount"; o_retry_limit := v_row."retryLimit"; o_start_after := v_row."startAfter";
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.boss_insert_thumbnail(text, OUT o_sent boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  v_row record;
+BEGIN
+    
+    INSERT INTO pgboss.ja9988a768a58f3b8767623d58f9846e4384b1c4027794fed9c7ed9a5 (
+      id,
+      name,
+      data,
+      priority,
+      start_after,
+      created_on,
+      singleton_key,
+      singleton_on,
+      group_id,
+      group_tier,
+      expire_seconds,
+      deletion_seconds,
+      keep_until,
+      retry_limit,
+      retry_delay,
+      retry_backoff,
+      retry_delay_max,
+      policy,
+      dead_letter,
+      heartbeat_seconds,
+      blocked,
+      blocking,
+      pending_dependencies
+    )
+    SELECT
+      COALESCE(id, gen_random_uuid()) as id,
+      'thumbnail' as name,
+      data,
+      COALESCE(priority, 0) as priority,
+      j.start_after,
+      pgboss.job_now() as created_on,
+      "singletonKey",
+      CASE
+        
+        WHEN "singletonSeconds" IS NOT NULL THEN 'epoch'::timestamp + '1s'::interval * ("singletonSeconds"::float8 * floor(( date_part('epoch', pgboss.job_now()) + COALESCE("singletonOffset",0)::float8) / "singletonSeconds"::float8 ))
+        ELSE NULL
+        END as singleton_on,
+      "groupId" as group_id,
+      "groupTier" as group_tier,
+      COALESCE("expireInSeconds", q.expire_seconds) as expire_seconds,
+      COALESCE("deleteAfterSeconds", q.deletion_seconds) as deletion_seconds,
+      j.start_after + (COALESCE("retentionSeconds", q.retention_seconds) * interval '1s') as keep_until,
+      COALESCE("retryLimit", q.retry_limit) as retry_limit,
+      COALESCE("retryDelay", q.retry_delay) as retry_delay,
+      COALESCE("retryBackoff", q.retry_backoff, false) as retry_backoff,
+      COALESCE("retryDelayMax", q.retry_delay_max) as retry_delay_max,
+      q.policy,
+      COALESCE("deadLetter", q.dead_letter) as dead_letter,
+      COALESCE("heartbeatSeconds", q.heartbeat_seconds) as heartbeat_seconds,
+      COALESCE(blocked, false) as blocked,
+      COALESCE(blocking, false) as blocking,
+      COALESCE("pendingDependencies", 0) as pending_dependencies
+    FROM (
+      SELECT *,
+        CASE
+          WHEN (right("startAfter", 1) = 'Z' OR "startAfter" ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}') THEN CAST("startAfter" as timestamp with time zone)
+          ELSE pgboss.job_now() + CAST(COALESCE("startAfter",'0') as interval)
+          END as start_after
+      FROM json_to_recordset($1::text::json) as x (
+        id uuid,
+        priority integer,
+        data jsonb,
+        "startAfter" text,
+        "retryLimit" integer,
+        "retryDelay" integer,
+        "retryDelayMax" integer,
+        "retryBackoff" boolean,
+        "singletonKey" text,
+        "singletonSeconds" integer,
+        "singletonOffset" integer,
+        
+        "groupId" text,
+        "groupTier" text,
+        "expireInSeconds" integer,
+        "deleteAfterSeconds" integer,
+        "retentionSeconds" integer,
+        "deadLetter" text,
+        "heartbeatSeconds" integer,
+        blocked boolean,
+        blocking boolean,
+        "pendingDependencies" integer
+      )
+    ) j
+    JOIN pgboss.queue q ON q.name = 'thumbnail'
+    ON CONFLICT DO NOTHING
+    
+  ;
+    o_sent := true;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.budget_at(b rate_budget, p_at timestamp with time zone)
+ RETURNS rate_budget
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+DECLARE
+  v_interval_s numeric := b.interval_ms / 1000.0;
+  v_start timestamptz := to_timestamp(floor(extract(epoch FROM p_at) / v_interval_s) * v_interval_s);
+  v_passed numeric;
+BEGIN
+  IF v_start > b.window_start THEN
+    v_passed := round(extract(epoch FROM v_start - b.window_start) / v_interval_s);
+    IF b.reduced_capacity IS NOT NULL THEN
+      b.reduced_capacity := least(b.capacity,
+        b.reduced_capacity + ceil(b.capacity / 10.0) * (v_passed - CASE WHEN b.throttled THEN 1 ELSE 0 END));
+      IF b.reduced_capacity >= b.capacity THEN
+        b.reduced_capacity := NULL;
+      END IF;
+    END IF;
+    b.previous_used := CASE WHEN v_passed = 1 THEN b.used ELSE 0 END;
+    b.used := CASE WHEN v_passed = 1 THEN b.next_used ELSE 0 END;
+    b.background_used := 0;
+    b.next_used := 0;
+    b.throttled := false;
+    b.window_start := v_start;
+  END IF;
+  IF (p_at AT TIME ZONE 'UTC')::date > b.day THEN
+    b.day := (p_at AT TIME ZONE 'UTC')::date;
+    b.daily_used := 0;
+  END IF;
+  RETURN b;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.budget_capacity(b rate_budget)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT least(b.capacity, b.provider_limit, b.reduced_capacity) $function$
+;
+
+CREATE OR REPLACE FUNCTION public.budget_opens_at(b rate_budget, p_reason text, p_at timestamp with time zone)
+ RETURNS timestamp with time zone
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+DECLARE
+  v_capacity integer := budget_capacity(b);
+  v_background integer := greatest(floor(v_capacity * 0.9), least(v_capacity, 1));
+  v_interval interval := b.interval_ms * interval '1 ms';
+  v_guard interval := b.guard_ms * interval '1 ms';
+  v_end timestamptz := b.window_start + v_interval;
+  v_opens timestamptz := b.blocked_until;
+BEGIN
+  IF b.daily_limit IS NOT NULL AND b.daily_used >= b.daily_limit THEN
+    v_opens := greatest(v_opens, ((b.day + 1)::timestamp AT TIME ZONE 'UTC') + v_guard);
+  END IF;
+  IF p_reason = 'webhook' THEN
+    IF b.used >= v_capacity THEN
+      v_opens := greatest(v_opens, v_end + v_guard);
+    ELSIF p_at < b.window_start + v_guard AND b.previous_used >= v_capacity THEN
+      v_opens := greatest(v_opens, b.window_start + v_guard);
+    END IF;
+  ELSIF b.used >= v_background THEN
+    v_opens := greatest(v_opens, v_end + v_guard);
+  ELSE
+    v_opens := greatest(v_opens, b.window_start + v_guard,
+      b.window_start + v_interval * (0.95 * b.background_used / v_background));
+  END IF;
+  RETURN v_opens;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.claim_run(p_hold_ms integer)
+ RETURNS TABLE(claim text, boss_job_id uuid, retry_count integer, attempts integer, wait_ms double precision, waits_for text, waited_ms double precision, job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect text, version integer, needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamp with time zone, scope text, athlete_state text, started_at text, requested_at timestamp with time zone)
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+#variable_conflict use_column
+DECLARE
+  v_turn record;
+  v_job record;
+  v_run record;
+  v_budget rate_budget;
+  v_opens timestamptz;
+  v_now timestamptz;
+BEGIN
+  SELECT * INTO v_turn FROM next_turn();
+  IF v_turn.lane IS NULL THEN
+    RETURN QUERY SELECT 'wait', NULL::uuid, NULL::integer, NULL::integer,
+      CASE WHEN v_turn.wake_at < 'infinity' THEN greatest(0, ceil(extract(epoch FROM v_turn.wake_at - sync_clock()) * 1000))::float8 END,
+      v_turn.waits_for, NULL::float8, NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL::boolean, NULL, NULL::integer,
+      NULL::boolean, NULL::boolean, NULL::boolean, NULL, NULL::timestamptz, NULL, NULL, NULL, NULL::timestamptz;
+    RETURN;
+  END IF;
+  -- Under the budget's lock from here on: what was open at the look may have closed meanwhile.
+  PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
+  v_now := sync_clock();
+  SELECT * INTO v_budget FROM rate_budget;
+  v_budget := budget_at(v_budget, v_now);
+  v_opens := budget_opens_at(v_budget, reason_of_lane(v_turn.lane), v_now);
+  IF v_opens > v_now AND v_turn.lane <> lane_of(0, 'webhook') THEN
+    RETURN QUERY SELECT 'wait', NULL::uuid, NULL::integer, NULL::integer, ceil(extract(epoch FROM v_opens - v_now) * 1000)::float8,
+      'budget', NULL::float8, NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL::boolean, NULL, NULL::integer,
+      NULL::boolean, NULL::boolean, NULL::boolean, NULL, NULL::timestamptz, NULL, NULL, NULL, NULL::timestamptz;
+    RETURN;
+  END IF;
+  SELECT * INTO v_job FROM boss_fetch(v_turn.lane, v_turn.lane);
+  IF v_job.o_id IS NULL THEN
+    PERFORM rest_lane(v_turn.lane);
+    RETURN QUERY SELECT 'empty', NULL::uuid, NULL::integer, NULL::integer, NULL::float8,
+      'turn', NULL::float8, NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL::boolean, NULL, NULL::integer,
+      NULL::boolean, NULL::boolean, NULL::boolean, NULL, NULL::timestamptz, NULL, NULL, NULL, NULL::timestamptz;
+    RETURN;
+  END IF;
+  SELECT * INTO v_run FROM begin_run(v_job.o_id, v_turn.lane, p_hold_ms, v_budget, v_now);
+  RETURN QUERY SELECT CASE WHEN v_run.job_id IS NULL THEN 'orphan' ELSE 'run' END, v_job.o_id,
+    v_job.o_retry_count, 5 - v_job.o_retry_limit + v_job.o_retry_count, NULL::float8, NULL,
+    greatest(0, extract(epoch FROM v_run.started_at - greatest(v_job.o_start_after, v_run.requested_at)) * 1000)::float8,
+    v_run.job_id, v_run.activity_id, v_run.athlete_id, v_run.reason, v_run.force, v_run.aspect, v_run.version,
+    v_run.needs_call, v_run.known_athlete, v_run.known_activity, v_run.access_token, v_run.token_expires_at, v_run.scope,
+    v_run.athlete_state, v_run.started_at::text, v_run.requested_at;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.compact_job_counts()
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  WITH folded AS (DELETE FROM job_count RETURNING reason, outcome, jobs)
+  INSERT INTO job_count SELECT reason, outcome, sum(jobs) FROM folded GROUP BY reason, outcome HAVING sum(jobs) <> 0
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.correct_budget(p_limit integer, p_used integer, p_daily_limit integer, p_daily_used integer, p_age_ms integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  b rate_budget;
+  v_now timestamptz := sync_clock();
+  v_guard interval;
+  v_midnight timestamptz;
+  v_used integer := 0;
+  v_daily_used integer := 0;
+  v_in_flight integer;
+BEGIN
+  SELECT * INTO b FROM rate_budget;
+  b := budget_at(b, v_now);
+  -- The usual case: the provider knows of no more calls than we do, and nothing is written.
+  IF coalesce(p_used, 0) <= b.used AND coalesce(p_daily_used, 0) <= b.daily_used
+    AND coalesce(p_limit, b.provider_limit) IS NOT DISTINCT FROM b.provider_limit
+    AND coalesce(p_daily_limit, b.daily_limit) IS NOT DISTINCT FROM b.daily_limit THEN
+    RETURN;
+  END IF;
+  PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
+  v_now := sync_clock();
+  SELECT * INTO b FROM rate_budget;
+  b := budget_at(b, v_now);
+  v_guard := b.guard_ms * interval '1 ms';
+  v_midnight := b.day::timestamp AT TIME ZONE 'UTC';
+  IF p_used > b.used AND v_now - p_age_ms * interval '1 ms' >= b.window_start + v_guard
+    AND v_now < b.window_start + b.interval_ms * interval '1 ms' - v_guard THEN
+    -- Somebody else spends too. Of our own calls those under way may not be in the provider's figure yet.
+    SELECT count(*) INTO v_in_flight FROM fetch_queue() f WHERE f.running;
+    v_used := p_used + v_in_flight;
+  END IF;
+  IF v_now - p_age_ms * interval '1 ms' >= v_midnight + v_guard AND v_now < v_midnight + interval '1 day' - v_guard THEN
+    v_daily_used := p_daily_used;
+  END IF;
+  UPDATE rate_budget SET
+    window_start = b.window_start,
+    used = greatest(b.used, v_used),
+    background_used = b.background_used,
+    previous_used = b.previous_used,
+    next_used = b.next_used,
+    reduced_capacity = b.reduced_capacity,
+    throttled = b.throttled,
+    provider_limit = coalesce(p_limit, b.provider_limit),
+    day = b.day,
+    daily_used = greatest(b.daily_used, v_daily_used),
+    daily_limit = coalesce(p_daily_limit, b.daily_limit);
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_added_jobs()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  INSERT INTO job_count SELECT reason, outcome, count(*) FROM added GROUP BY reason, outcome;
+  RETURN NULL;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_changed_jobs()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  INSERT INTO job_count
+  SELECT reason, outcome, sum(jobs)
+  FROM (SELECT reason, outcome, 1 AS jobs FROM added UNION ALL SELECT reason, outcome, -1 FROM removed) change
+  GROUP BY reason, outcome
+  HAVING sum(jobs) <> 0;
+  RETURN NULL;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_removed_jobs()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  INSERT INTO job_count SELECT reason, outcome, -count(*) FROM removed GROUP BY reason, outcome;
+  RETURN NULL;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.end_cooldown(p_athlete_id bigint, p_cooldown_ms integer, p_ago_ms integer)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  UPDATE athlete_schedule s SET
+    cooldown_until = x.until,
+    webhook_due_at = CASE WHEN s.webhook_due_at = s.cooldown_until THEN x.until ELSE s.webhook_due_at END,
+    manual_due_at = CASE WHEN s.manual_due_at = s.cooldown_until THEN x.until ELSE s.manual_due_at END,
+    polling_due_at = CASE WHEN s.polling_due_at = s.cooldown_until THEN x.until ELSE s.polling_due_at END
+  FROM (SELECT sync_clock() + (p_cooldown_ms - p_ago_ms) * interval '1 ms' AS until) x
+  WHERE s.athlete_id = p_athlete_id
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.fetch_queue()
+ RETURNS TABLE(boss_job_id uuid, waiting boolean, running boolean, completed boolean, ended boolean, lane integer, retry_count integer, attempts integer, max_attempts integer, start_after timestamp with time zone, started_on timestamp with time zone, changed_on timestamp with time zone, error text)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT j.id,
+    j.state < 'active' AND NOT j.blocked,
+    j.state = 'active' AND j.group_id IS NOT NULL,
+    j.state = 'completed',
+    j.state > 'completed',
+    j.priority,
+    j.retry_count,
+    -- A job that was put back is a new one with as many retries as were left.
+    5 - j.retry_limit + j.retry_count + CASE WHEN j.state = 'retry' THEN 1 ELSE 0 END,
+    5,
+    j.start_after,
+    j.started_on,
+    greatest(j.created_on, j.started_on, j.completed_on),
+    coalesce(j.output->>'message', j.data->>'error')
+  FROM pgboss.job j
+  WHERE j.name = 'activity-fetch'
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.forget_job_counts()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  DELETE FROM job_count;
+  RETURN NULL;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.lane_of(p_lane integer, p_reason text)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT p_lane * 4 + CASE p_reason WHEN 'webhook' THEN 1 WHEN 'manual' THEN 2 ELSE 3 END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.lane_of_job(p_job_id bigint)
+ RETURNS integer
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT CASE WHEN j.aspect = 'delete' THEN lane_of(0, 'webhook') ELSE lane_of(s.lane, j.reason) END
+  FROM activity_fetch_job j JOIN athlete_schedule s ON s.athlete_id = j.athlete_id
+  WHERE j.id = p_job_id
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.next_turn()
+ RETURNS TABLE(lane integer, due_at timestamp with time zone, wake_at timestamp with time zone, waits_for text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz := sync_clock();
+  b rate_budget;
+  v_reason text;
+  v_opens timestamptz;
+  v_lane integer;
+  v_due timestamptz;
+BEGIN
+  SELECT s.lane, s.webhook_due_at INTO v_lane, v_due FROM athlete_schedule s
+  WHERE s.athlete_id = 0 AND s.webhook_due_at <= v_now FOR UPDATE SKIP LOCKED;
+  IF FOUND THEN
+    RETURN QUERY SELECT lane_of(v_lane, 'webhook'), v_due, NULL::timestamptz, NULL::text;
+    RETURN;
+  END IF;
+
+  SELECT * INTO b FROM rate_budget;
+  b := budget_at(b, v_now);
+  wake_at := 'infinity'; waits_for := 'turn';
+  FOREACH v_reason IN ARRAY ARRAY['webhook', 'manual', 'polling'] LOOP
+    v_opens := budget_opens_at(b, v_reason, v_now);
+    v_lane := NULL;
+    IF v_opens <= v_now THEN
+      CASE v_reason
+        WHEN 'webhook' THEN
+          SELECT s.lane, s.webhook_due_at INTO v_lane, v_due FROM athlete_schedule s
+          WHERE s.webhook_due_at <= v_now AND s.athlete_id <> 0 ORDER BY s.webhook_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+        WHEN 'manual' THEN
+          SELECT s.lane, s.manual_due_at INTO v_lane, v_due FROM athlete_schedule s
+          WHERE s.manual_due_at <= v_now ORDER BY s.manual_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+        ELSE
+          SELECT s.lane, s.polling_due_at INTO v_lane, v_due FROM athlete_schedule s
+          WHERE s.polling_due_at <= v_now ORDER BY s.polling_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+      END CASE;
+      IF v_lane IS NOT NULL THEN
+        RETURN QUERY SELECT lane_of(v_lane, v_reason), v_due, NULL::timestamptz, NULL::text;
+        RETURN;
+      END IF;
+    END IF;
+    CASE v_reason
+      WHEN 'webhook' THEN SELECT min(s.webhook_due_at) INTO v_due FROM athlete_schedule s WHERE s.webhook_due_at IS NOT NULL;
+      WHEN 'manual' THEN SELECT min(s.manual_due_at) INTO v_due FROM athlete_schedule s WHERE s.manual_due_at IS NOT NULL;
+      ELSE SELECT min(s.polling_due_at) INTO v_due FROM athlete_schedule s WHERE s.polling_due_at IS NOT NULL;
+    END CASE;
+    -- Due and open, yet not taken: another worker holds that athlete's row for the moment.
+    IF v_due IS NOT NULL AND greatest(v_due, v_opens, v_now + interval '25 ms') < wake_at THEN
+      wake_at := greatest(v_due, v_opens, v_now + interval '25 ms');
+      waits_for := CASE WHEN v_opens > v_now AND v_opens >= v_due THEN 'budget' WHEN v_due > v_now THEN 'cooldown' ELSE 'turn' END;
+    END IF;
+  END LOOP;
+  lane := NULL; due_at := NULL;
+  RETURN NEXT;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.reason_of_lane(p_priority integer)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT CASE p_priority % 4 WHEN 1 THEN 'webhook' WHEN 2 THEN 'manual' ELSE 'polling' END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.reopen_jobs(p_job_ids bigint[])
+ RETURNS TABLE(job_id bigint, activity_id bigint, athlete_id bigint, result text, boss_action text, boss_job_id uuid, old_boss_job_id uuid, lane integer)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  r record;
+BEGIN
+  PERFORM FROM athlete_schedule s
+  WHERE s.athlete_id IN (SELECT j.athlete_id FROM activity_fetch_job j WHERE j.id = ANY (p_job_ids))
+  ORDER BY s.athlete_id
+  FOR UPDATE;
+  IF EXISTS (SELECT FROM activity_fetch_job j WHERE j.id = ANY (p_job_ids) AND j.aspect = 'delete') THEN
+    PERFORM FROM athlete_schedule s WHERE s.athlete_id = 0 FOR UPDATE;
+  END IF;
+  FOR r IN
+    SELECT j.id, j.boss_job_id AS old_id FROM activity_fetch_job j
+    WHERE j.id = ANY (p_job_ids) AND j.outcome IS NOT NULL ORDER BY j.activity_id FOR UPDATE
+  LOOP
+    UPDATE activity_fetch_job j SET outcome = NULL, boss_job_id = gen_random_uuid(), version = j.version + 1, requested_at = sync_now()
+    WHERE j.id = r.id
+    RETURNING j.id, j.activity_id, j.athlete_id, j.boss_job_id INTO job_id, activity_id, athlete_id, boss_job_id;
+    lane := lane_of_job(r.id);
+    PERFORM wake_lane(lane, sync_now());
+    result := 'accepted'; boss_action := 'reopen'; old_boss_job_id := r.old_id;
+    RETURN NEXT;
+  END LOOP;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.request_fetch(p_requests jsonb)
+ RETURNS TABLE(job_id bigint, activity_id bigint, athlete_id bigint, result text, boss_action text, boss_job_id uuid, old_boss_job_id uuid, lane integer)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz := sync_now();
+  v_new bigint[];
+  q record;
+  r activity_fetch_job;
+  v_state text;
+  v_athlete_lane integer;
+  v_old_lane integer;
+  v_athletes integer;
+  v_locked integer;
+BEGIN
+  -- The schedule's rows first: a claim of the same athlete waits until this commits, or has committed
+  -- before, so a job never lands in a lane that was just found empty. Everyone locks in this order:
+  -- athletes by id, then athlete 0, then requests, then pg-boss's jobs.
+  INSERT INTO athlete_schedule (athlete_id)
+  SELECT DISTINCT x."athleteId" FROM jsonb_to_recordset(p_requests) AS x ("athleteId" bigint)
+  WHERE NOT EXISTS (SELECT FROM athlete_schedule s WHERE s.athlete_id = x."athleteId")
+  ORDER BY 1
+  ON CONFLICT DO NOTHING;
+
+  SELECT count(DISTINCT x."athleteId") INTO v_athletes FROM jsonb_to_recordset(p_requests) AS x ("athleteId" bigint);
+  PERFORM FROM athlete_schedule s
+  WHERE s.athlete_id IN (SELECT x."athleteId" FROM jsonb_to_recordset(p_requests) AS x ("athleteId" bigint))
+  ORDER BY s.athlete_id
+  FOR UPDATE;
+  GET DIAGNOSTICS v_locked = ROW_COUNT;
+  IF v_locked < v_athletes THEN
+    RAISE EXCEPTION 'an athlete was erased while a request for them was being accepted' USING ERRCODE = 'serialization_failure';
+  END IF;
+  IF p_requests @> '[{"aspect": "delete"}]' THEN
+    PERFORM FROM athlete_schedule s WHERE s.athlete_id = 0 FOR UPDATE;
+  END IF;
+
+  WITH x AS (
+    SELECT * FROM jsonb_to_recordset(p_requests)
+      AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect text, "eventTime" timestamptz)
+  ), inserted AS (
+    INSERT INTO activity_fetch_job (activity_id, athlete_id, reason, force, aspect, event_time, created_at, requested_at)
+    SELECT "activityId", "athleteId", reason, force, coalesce(aspect, 'create'), "eventTime", v_now, v_now FROM x ORDER BY "activityId"
+    ON CONFLICT DO NOTHING
+    RETURNING activity_id
+  )
+  SELECT coalesce(array_agg(activity_id), '{}') INTO v_new FROM inserted;
+
+  RETURN QUERY
+  SELECT j.id, j.activity_id, j.athlete_id, 'accepted', 'insert', j.boss_job_id, NULL::uuid,
+    CASE WHEN j.aspect = 'delete' THEN lane_of(0, 'webhook') ELSE lane_of(s.lane, j.reason) END
+  FROM activity_fetch_job j JOIN athlete_schedule s ON s.athlete_id = j.athlete_id
+  WHERE j.activity_id = ANY (v_new);
+
+  UPDATE athlete_schedule s SET
+    webhook_due_at = CASE WHEN n.webhook THEN least(s.webhook_due_at, greatest(v_now, s.cooldown_until)) ELSE s.webhook_due_at END,
+    manual_due_at = CASE WHEN n.manual THEN least(s.manual_due_at, greatest(v_now, s.cooldown_until)) ELSE s.manual_due_at END,
+    polling_due_at = CASE WHEN n.polling THEN least(s.polling_due_at, greatest(v_now, s.cooldown_until)) ELSE s.polling_due_at END
+  FROM (
+    SELECT CASE WHEN j.aspect = 'delete' THEN 0 ELSE j.athlete_id END AS athlete_id,
+      bool_or(j.reason = 'webhook') AS webhook, bool_or(j.reason = 'manual') AS manual, bool_or(j.reason = 'polling') AS polling
+    FROM activity_fetch_job j WHERE j.activity_id = ANY (v_new) GROUP BY 1
+  ) n
+  WHERE s.athlete_id = n.athlete_id
+    AND (n.webhook AND coalesce(s.webhook_due_at, 'infinity') > greatest(v_now, s.cooldown_until)
+      OR n.manual AND coalesce(s.manual_due_at, 'infinity') > greatest(v_now, s.cooldown_until)
+      OR n.polling AND coalesce(s.polling_due_at, 'infinity') > greatest(v_now, s.cooldown_until));
+
+  FOR q IN
+    SELECT * FROM jsonb_to_recordset(p_requests)
+      AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect text, "eventTime" timestamptz)
+    WHERE "activityId" <> ALL (v_new) ORDER BY "activityId"
+  LOOP
+    -- Locked before pg-boss's row is read, so that a run that settles meanwhile is seen as settled.
+    SELECT * INTO r FROM activity_fetch_job j WHERE j.activity_id = q."activityId" FOR UPDATE;
+    IF NOT FOUND THEN -- deleted between the two statements; the next delivery or sweep asks again
+      RAISE EXCEPTION 'the job of activity % was deleted while a request for it was being accepted', q."activityId"
+        USING ERRCODE = 'serialization_failure';
+    END IF;
+    job_id := r.id; activity_id := r.activity_id; athlete_id := r.athlete_id;
+    result := 'accepted'; boss_action := 'nothing'; boss_job_id := r.boss_job_id; old_boss_job_id := NULL; lane := NULL;
+
+    IF q."eventTime" < r.event_time OR (q."eventTime" = r.event_time AND r.aspect = 'delete' AND q.aspect <> 'delete') THEN
+      result := 'stale';
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+
+    SELECT CASE WHEN f.waiting THEN 'waiting' WHEN f.running THEN 'running' ELSE 'finished' END, f.lane
+    INTO v_state, v_old_lane FROM fetch_queue() f WHERE f.boss_job_id = r.boss_job_id;
+    IF v_state IS NULL THEN
+      v_state := 'finished'; v_old_lane := NULL;
+    END IF;
+
+    IF v_state = 'finished' THEN
+      old_boss_job_id := r.boss_job_id;
+      boss_action := 'reopen';
+      r.boss_job_id := gen_random_uuid();
+      r.reason := q.reason; r.force := q.force; r.outcome := NULL;
+      r.aspect := coalesce(q.aspect, 'create');
+      boss_job_id := r.boss_job_id;
+    ELSIF v_state = 'running' THEN
+      IF q."eventTime" IS NULL AND NOT q.force THEN
+        result := 'joined';
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+      r.reason := stronger_reason(r.reason, q.reason); r.force := true;
+    ELSE
+      result := CASE WHEN q."eventTime" IS NULL THEN 'joined' ELSE 'accepted' END;
+      r.reason := stronger_reason(r.reason, q.reason); r.force := r.force OR q.force;
+    END IF;
+    IF q."eventTime" IS NOT NULL THEN
+      r.aspect := q.aspect; r.event_time := q."eventTime";
+    END IF;
+
+    UPDATE activity_fetch_job j SET reason = r.reason, force = r.force, aspect = r.aspect, event_time = r.event_time,
+      outcome = r.outcome, boss_job_id = r.boss_job_id, version = j.version + 1, requested_at = v_now
+    WHERE j.id = r.id;
+
+    IF v_state <> 'running' THEN
+      SELECT CASE WHEN r.aspect = 'delete' THEN 0 ELSE s.lane END INTO v_athlete_lane
+      FROM athlete_schedule s WHERE s.athlete_id = r.athlete_id;
+      lane := lane_of(v_athlete_lane, CASE WHEN r.aspect = 'delete' THEN 'webhook' ELSE r.reason END);
+      IF v_state = 'waiting' AND lane <> v_old_lane THEN
+        boss_action := 'move';
+      END IF;
+      IF boss_action <> 'nothing' THEN
+        PERFORM wake_lane(lane, v_now);
+      END IF;
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.rest_lane(p_lane integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  v_next timestamptz;
+BEGIN
+  SELECT min(f.start_after) INTO v_next FROM fetch_queue() f WHERE f.waiting AND f.lane = p_lane;
+  UPDATE athlete_schedule s SET
+    webhook_due_at = CASE WHEN p_lane % 4 = 1 THEN v_next ELSE s.webhook_due_at END,
+    manual_due_at = CASE WHEN p_lane % 4 = 2 THEN v_next ELSE s.manual_due_at END,
+    polling_due_at = CASE WHEN p_lane % 4 = 3 THEN v_next ELSE s.polling_due_at END
+  WHERE s.lane = p_lane / 4;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.save_activity(p_activity_id bigint, p_athlete_id bigint, p_name text, p_sport_type text, p_start_date timestamp with time zone, p_timezone text, p_distance_m double precision, p_moving_time_s integer, p_elapsed_time_s integer, p_elevation_gain_m double precision, p_private boolean, p_polyline text, p_detail jsonb, p_run_started_at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  v_deleted_at timestamptz;
+BEGIN
+  SELECT t.deleted_at INTO v_deleted_at FROM activity_tombstone t WHERE t.activity_id = p_activity_id;
+  IF v_deleted_at > p_run_started_at THEN
+    RETURN false;
+  END IF;
+  IF v_deleted_at IS NOT NULL THEN
+    DELETE FROM activity_tombstone t WHERE t.activity_id = p_activity_id;
+  END IF;
+  INSERT INTO activity AS a (activity_id, athlete_id, name, sport_type, start_date, timezone, distance_m,
+    moving_time_s, elapsed_time_s, elevation_gain_m, private, polyline, detail, fetched_at)
+  VALUES (p_activity_id, p_athlete_id, p_name, p_sport_type, p_start_date, p_timezone, p_distance_m,
+    p_moving_time_s, p_elapsed_time_s, p_elevation_gain_m, p_private, p_polyline, p_detail, sync_now())
+  ON CONFLICT (activity_id) DO UPDATE SET
+    athlete_id = excluded.athlete_id, name = excluded.name, sport_type = excluded.sport_type, start_date = excluded.start_date,
+    timezone = excluded.timezone, distance_m = excluded.distance_m, moving_time_s = excluded.moving_time_s,
+    elapsed_time_s = excluded.elapsed_time_s, elevation_gain_m = excluded.elevation_gain_m, private = excluded.private,
+    polyline = excluded.polyline, detail = excluded.detail, fetched_at = excluded.fetched_at;
+  RETURN true;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.settle_run(p_job_id bigint, p_version integer, p_outcome text, p_athlete_id bigint, p_cooldown_ms integer, p_ago_ms integer)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  v_version integer;
+BEGIN
+  PERFORM FROM athlete_schedule s WHERE s.athlete_id = p_athlete_id FOR UPDATE;
+  SELECT version INTO v_version FROM activity_fetch_job WHERE id = p_job_id FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN 'gone';
+  END IF;
+  IF p_ago_ms IS NOT NULL THEN
+    PERFORM end_cooldown(p_athlete_id, p_cooldown_ms, p_ago_ms);
+  END IF;
+  IF v_version <> p_version THEN
+    RETURN 'moved';
+  END IF;
+  UPDATE activity_fetch_job SET outcome = p_outcome WHERE id = p_job_id;
+  RETURN 'settled';
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.spend_budget(b rate_budget, p_reason text, p_at timestamp with time zone)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  UPDATE rate_budget SET
+    window_start = b.window_start,
+    used = b.used + 1,
+    background_used = b.background_used + CASE WHEN p_reason = 'webhook' THEN 0 ELSE 1 END,
+    previous_used = b.previous_used + CASE WHEN p_at < b.window_start + b.guard_ms * interval '1 ms' THEN 1 ELSE 0 END,
+    next_used = b.next_used
+      + CASE WHEN p_at >= b.window_start + (b.interval_ms - b.guard_ms - b.lag_ms) * interval '1 ms' THEN 1 ELSE 0 END,
+    reduced_capacity = b.reduced_capacity,
+    throttled = b.throttled,
+    day = b.day,
+    daily_used = b.daily_used + 1
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.store_run(p_run jsonb, p_detail text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+DECLARE
+  r record;
+  v_settled text;
+  v_affected bigint;
+  v_stored boolean;
+BEGIN
+  SELECT * INTO r FROM jsonb_to_record(p_run) AS x (
+    "jobId" bigint, version integer, "bossJobId" uuid, "retryCount" integer, "startedAt" timestamptz, "cooldownMs" integer, "answeredAgoMs" integer,
+    "activityId" bigint, "athleteId" bigint, name text, "sportType" text, "startDate" timestamptz, timezone text,
+    "distanceM" double precision, "movingTimeS" integer, "elapsedTimeS" integer, "elevationGainM" double precision, private boolean, polyline text);
+  v_settled := settle_run(r."jobId", r.version, 'stored', r."athleteId", r."cooldownMs", r."answeredAgoMs");
+  IF v_settled = 'moved' THEN
+    RETURN 'moved';
+  END IF;
+  IF v_settled = 'settled' THEN
+    v_affected := boss_complete('activity-fetch', ARRAY[r."bossJobId"], NULL, ARRAY[r."bossJobId"::text || ':' || r."retryCount"::text]);
+  END IF;
+  IF v_settled = 'gone' OR v_affected <> 1 THEN
+    RAISE EXCEPTION 'the run of job % lost its claim', r."jobId" USING ERRCODE = 'SY001';
+  END IF;
+  v_stored := save_activity(r."activityId", r."athleteId", r.name, r."sportType", r."startDate", r.timezone, r."distanceM",
+    r."movingTimeS", r."elapsedTimeS", r."elevationGainM", r.private, r.polyline, p_detail::jsonb, r."startedAt");
+  IF v_stored THEN
+    PERFORM boss_insert_thumbnail(jsonb_build_array(jsonb_build_object(
+      'singletonKey', r."activityId"::text, 'data', jsonb_build_object('activityId', r."activityId"::text)))::text);
+    -- Nobody needs to be woken while earlier ones wait: a worker that is awake asks again by itself.
+    IF NOT EXISTS (SELECT FROM pgboss.job t WHERE t.name = 'thumbnail' AND t.state < 'active' AND NOT t.blocked
+        AND t.start_after <= sync_now() AND t.singleton_key <> r."activityId"::text) THEN
+      PERFORM pg_notify('activity_sync', 'thumbnail');
+    END IF;
+  END IF;
+  RETURN CASE WHEN v_stored THEN 'stored' ELSE 'tombstone' END;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.stronger_reason(a text, b text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT CASE WHEN 'webhook' IN (a, b) THEN 'webhook' WHEN 'manual' IN (a, b) THEN 'manual' ELSE 'polling' END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.sync_clock()
+ RETURNS timestamp with time zone
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  IF current_setting('pgboss.test_clock', true) = 'on' THEN
+    RETURN pgboss.job_now();
+  END IF;
+  RETURN clock_timestamp();
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.sync_now()
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$ SELECT pgboss.job_now() $function$
+;
+
+CREATE OR REPLACE FUNCTION public.take_budget(p_reason text)
+ RETURNS timestamp with time zone
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  b rate_budget;
+  v_now timestamptz;
+  v_opens timestamptz;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
+  v_now := sync_clock();
+  SELECT * INTO b FROM rate_budget;
+  b := budget_at(b, v_now);
+  v_opens := budget_opens_at(b, p_reason, v_now);
+  IF v_opens > v_now THEN
+    RETURN v_opens;
+  END IF;
+  PERFORM spend_budget(b, p_reason, v_now);
+  RETURN NULL;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.take_budget_at_once(p_reason text)
+ RETURNS timestamp with time zone
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  PERFORM set_config('synchronous_commit', 'off', true);
+  RETURN take_budget(p_reason);
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.wake_forgotten_lanes()
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  v_lane integer := 2147483647;
+  v_woken integer := 0;
+BEGIN
+  LOOP
+    SELECT max(f.lane) INTO v_lane FROM fetch_queue() f WHERE f.waiting AND f.lane < v_lane;
+    EXIT WHEN v_lane IS NULL;
+    UPDATE athlete_schedule s SET
+      webhook_due_at = CASE v_lane % 4 WHEN 1 THEN coalesce(s.webhook_due_at, greatest(sync_now(), s.cooldown_until)) ELSE s.webhook_due_at END,
+      manual_due_at = CASE v_lane % 4 WHEN 2 THEN coalesce(s.manual_due_at, greatest(sync_now(), s.cooldown_until)) ELSE s.manual_due_at END,
+      polling_due_at = CASE v_lane % 4 WHEN 3 THEN coalesce(s.polling_due_at, greatest(sync_now(), s.cooldown_until)) ELSE s.polling_due_at END
+    WHERE s.lane = v_lane / 4
+      AND CASE v_lane % 4 WHEN 1 THEN s.webhook_due_at WHEN 2 THEN s.manual_due_at ELSE s.polling_due_at END IS NULL;
+    IF FOUND THEN
+      v_woken := v_woken + 1;
+    END IF;
+  END LOOP;
+  IF v_woken > 0 THEN
+    PERFORM pg_notify('activity_sync', 'fetch');
+  END IF;
+  RETURN v_woken;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.wake_lane(p_lane integer, p_at timestamp with time zone)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  UPDATE athlete_schedule s SET
+    webhook_due_at = CASE p_lane % 4 WHEN 1 THEN least(s.webhook_due_at, greatest(p_at, s.cooldown_until)) ELSE s.webhook_due_at END,
+    manual_due_at = CASE p_lane % 4 WHEN 2 THEN least(s.manual_due_at, greatest(p_at, s.cooldown_until)) ELSE s.manual_due_at END,
+    polling_due_at = CASE p_lane % 4 WHEN 3 THEN least(s.polling_due_at, greatest(p_at, s.cooldown_until)) ELSE s.polling_due_at END
+  WHERE s.lane = p_lane / 4
+$function$
+;
+
+CREATE TABLE activity (
+  activity_id bigint NOT NULL,
+  athlete_id bigint NOT NULL,
+  name text NOT NULL,
+  sport_type text NOT NULL,
+  start_date timestamp with time zone NOT NULL,
+  timezone text,
+  distance_m double precision DEFAULT 0 NOT NULL,
+  moving_time_s integer DEFAULT 0 NOT NULL,
+  elapsed_time_s integer DEFAULT 0 NOT NULL,
+  elevation_gain_m double precision DEFAULT 0 NOT NULL,
+  private boolean DEFAULT false NOT NULL,
+  polyline text,
+  detail jsonb NOT NULL,
+  fetched_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  CONSTRAINT activity_pkey PRIMARY KEY (activity_id),
+  CONSTRAINT activity_id_positive CHECK (activity_id > 0)
+);
+
+CREATE TABLE activity_fetch_job (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  activity_id bigint NOT NULL,
+  athlete_id bigint NOT NULL,
+  reason text NOT NULL,
+  force boolean DEFAULT false NOT NULL,
+  aspect text DEFAULT 'create'::text NOT NULL,
+  event_time timestamp with time zone,
+  version integer DEFAULT 1 NOT NULL,
+  boss_job_id uuid DEFAULT gen_random_uuid() NOT NULL,
+  outcome text,
+  created_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  requested_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  CONSTRAINT activity_fetch_job_pkey PRIMARY KEY (id),
+  CONSTRAINT activity_fetch_job_activity_once UNIQUE (activity_id),
+  CONSTRAINT activity_fetch_job_activity_positive CHECK (activity_id > 0),
+  CONSTRAINT activity_fetch_job_aspect_known CHECK (aspect = ANY (ARRAY['create'::text, 'update'::text, 'delete'::text])),
+  CONSTRAINT activity_fetch_job_athlete_positive CHECK (athlete_id > 0),
+  CONSTRAINT activity_fetch_job_boss_job_once UNIQUE (boss_job_id),
+  CONSTRAINT activity_fetch_job_outcome_known CHECK (outcome = ANY (ARRAY['stored'::text, 'skipped'::text, 'deleted'::text, 'notFound'::text, 'unauthorized'::text, 'forbidden'::text, 'unknownAthlete'::text, 'exhausted'::text])),
+  CONSTRAINT activity_fetch_job_reason_known CHECK (reason = ANY (ARRAY['webhook'::text, 'manual'::text, 'polling'::text]))
+);
+
+CREATE TABLE activity_tombstone (
+  activity_id bigint NOT NULL,
+  athlete_id bigint NOT NULL,
+  deleted_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  CONSTRAINT activity_tombstone_pkey PRIMARY KEY (activity_id)
+);
+
+CREATE TABLE athlete (
+  athlete_id bigint NOT NULL,
+  name text,
+  access_token text NOT NULL,
+  refresh_token text NOT NULL,
+  token_expires_at timestamp with time zone NOT NULL,
+  scope text NOT NULL,
+  state text DEFAULT 'healthy'::text NOT NULL,
+  state_detail text,
+  connected_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  updated_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  CONSTRAINT athlete_pkey PRIMARY KEY (athlete_id),
+  CONSTRAINT athlete_id_positive CHECK (athlete_id > 0),
+  CONSTRAINT athlete_state_known CHECK (state = ANY (ARRAY['healthy'::text, 'reconnect'::text, 'scope'::text]))
+);
+
+CREATE TABLE athlete_schedule (
+  athlete_id bigint NOT NULL,
+  lane integer GENERATED BY DEFAULT AS IDENTITY NOT NULL,
+  cooldown_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  webhook_due_at timestamp with time zone,
+  manual_due_at timestamp with time zone,
+  polling_due_at timestamp with time zone,
+  CONSTRAINT athlete_schedule_pkey PRIMARY KEY (athlete_id),
+  CONSTRAINT athlete_schedule_lane_once UNIQUE (lane)
+);
+
+CREATE TABLE audit_entry (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  who text NOT NULL,
+  action text NOT NULL,
+  target text,
+  detail jsonb DEFAULT '{}'::jsonb NOT NULL,
+  status integer,
+  athlete_id bigint,
+  CONSTRAINT audit_entry_pkey PRIMARY KEY (id),
+  CONSTRAINT audit_entry_who_known CHECK (who = ANY (ARRAY['admin'::text, 'read'::text, 'session'::text]))
+);
+
+CREATE TABLE duty (
+  name text NOT NULL,
+  holder uuid NOT NULL,
+  held_until timestamp with time zone NOT NULL,
+  CONSTRAINT duty_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE fetch_attempt (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  job_id bigint NOT NULL,
+  started_at timestamp with time zone NOT NULL,
+  ended_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  result text NOT NULL,
+  error text NOT NULL,
+  CONSTRAINT fetch_attempt_pkey PRIMARY KEY (id),
+  CONSTRAINT fetch_attempt_of_job FOREIGN KEY (job_id) REFERENCES activity_fetch_job(id) ON DELETE CASCADE,
+  CONSTRAINT fetch_attempt_result_known CHECK (result = ANY (ARRAY['retry'::text, 'put_back'::text, 'failed'::text]))
+);
+
+CREATE TABLE job_count (
+  reason text NOT NULL,
+  outcome text,
+  jobs bigint NOT NULL
+);
+
+CREATE TABLE manual_sync (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  athlete_id bigint,
+  after_s bigint,
+  before_s bigint NOT NULL,
+  force boolean NOT NULL,
+  state text DEFAULT 'running'::text NOT NULL,
+  error text,
+  athletes integer NOT NULL,
+  athletes_listed integer DEFAULT 0 NOT NULL,
+  athletes_failed integer DEFAULT 0 NOT NULL,
+  pages integer DEFAULT 0 NOT NULL,
+  listed integer DEFAULT 0 NOT NULL,
+  queued integer DEFAULT 0 NOT NULL,
+  fetched integer DEFAULT 0 NOT NULL,
+  fetches_failed integer DEFAULT 0 NOT NULL,
+  open_items integer DEFAULT 0 NOT NULL,
+  busiest_athlete integer DEFAULT 0 NOT NULL,
+  list_due_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone,
+  count_due_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone,
+  stepped_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  holder uuid,
+  lease_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  created_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  finished_at timestamp with time zone,
+  CONSTRAINT manual_sync_pkey PRIMARY KEY (id),
+  CONSTRAINT manual_sync_of_athlete FOREIGN KEY (athlete_id) REFERENCES athlete(athlete_id) ON DELETE CASCADE,
+  CONSTRAINT manual_sync_state_known CHECK (state = ANY (ARRAY['running'::text, 'finished'::text, 'cancelled'::text, 'failed'::text]))
+);
+
+CREATE TABLE manual_sync_item (
+  sync_id bigint NOT NULL,
+  activity_id bigint NOT NULL,
+  athlete_id bigint NOT NULL,
+  settled boolean DEFAULT false NOT NULL,
+  joined boolean NOT NULL,
+  CONSTRAINT manual_sync_item_pkey PRIMARY KEY (sync_id, activity_id),
+  CONSTRAINT manual_sync_item_of_job FOREIGN KEY (activity_id) REFERENCES activity_fetch_job(activity_id) ON DELETE CASCADE,
+  CONSTRAINT manual_sync_item_of_sync FOREIGN KEY (sync_id) REFERENCES manual_sync(id) ON DELETE CASCADE
+);
+
+CREATE TABLE manual_sync_walk (
+  sync_id bigint NOT NULL,
+  athlete_id bigint NOT NULL,
+  not_before timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  before_s bigint NOT NULL,
+  page integer DEFAULT 1 NOT NULL,
+  boundary bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+  failures integer DEFAULT 0 NOT NULL,
+  CONSTRAINT manual_sync_walk_pkey PRIMARY KEY (sync_id, athlete_id),
+  CONSTRAINT manual_sync_walk_of_athlete FOREIGN KEY (athlete_id) REFERENCES athlete(athlete_id) ON DELETE CASCADE,
+  CONSTRAINT manual_sync_walk_of_sync FOREIGN KEY (sync_id) REFERENCES manual_sync(id) ON DELETE CASCADE
+);
+
+CREATE TABLE polling_difference (
+  activity_id bigint NOT NULL,
+  summary text NOT NULL,
+  asked_at timestamp with time zone NOT NULL,
+  CONSTRAINT polling_difference_pkey PRIMARY KEY (activity_id),
+  CONSTRAINT polling_difference_of_activity FOREIGN KEY (activity_id) REFERENCES activity(activity_id) ON DELETE CASCADE
+);
+
+CREATE TABLE polling_sweep (
+  one_row boolean DEFAULT true NOT NULL,
+  started_at timestamp with time zone,
+  finished_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  not_before timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  holder uuid,
+  lease_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  athletes integer DEFAULT 0 NOT NULL,
+  failed integer DEFAULT 0 NOT NULL,
+  queued integer DEFAULT 0 NOT NULL,
+  CONSTRAINT polling_sweep_pkey PRIMARY KEY (one_row),
+  CONSTRAINT polling_sweep_one_row CHECK (one_row)
+);
+
+CREATE TABLE polling_visit (
+  athlete_id bigint NOT NULL,
+  not_before timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  before_s bigint,
+  page integer DEFAULT 1 NOT NULL,
+  boundary bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+  known_in_a_row integer DEFAULT 0 NOT NULL,
+  failures integer DEFAULT 0 NOT NULL,
+  CONSTRAINT polling_visit_pkey PRIMARY KEY (athlete_id),
+  CONSTRAINT polling_visit_of_athlete FOREIGN KEY (athlete_id) REFERENCES athlete(athlete_id) ON DELETE CASCADE
+);
+
+CREATE TABLE rate_budget (
+  one_row boolean DEFAULT true NOT NULL,
+  capacity integer DEFAULT 600 NOT NULL,
+  interval_ms integer DEFAULT 900000 NOT NULL,
+  guard_ms integer DEFAULT 2000 NOT NULL,
+  lag_ms integer DEFAULT 1000 NOT NULL,
+  window_start timestamp with time zone DEFAULT '1970-01-01 00:00:00+00'::timestamp with time zone NOT NULL,
+  used integer DEFAULT 0 NOT NULL,
+  background_used integer DEFAULT 0 NOT NULL,
+  previous_used integer DEFAULT 0 NOT NULL,
+  next_used integer DEFAULT 0 NOT NULL,
+  reduced_capacity integer,
+  throttled boolean DEFAULT false NOT NULL,
+  provider_limit integer,
+  blocked_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  blocked_by text,
+  day date DEFAULT '1970-01-01'::date NOT NULL,
+  daily_used integer DEFAULT 0 NOT NULL,
+  daily_limit integer,
+  CONSTRAINT rate_budget_pkey PRIMARY KEY (one_row),
+  CONSTRAINT rate_budget_one_row CHECK (one_row)
+) WITH (fillfactor=10);
+
+CREATE TABLE schema_migration (
+  name text NOT NULL,
+  applied_at timestamp with time zone DEFAULT now() NOT NULL,
+  CONSTRAINT schema_migration_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE subscription (
+  subscription_id bigint NOT NULL,
+  callback_url text NOT NULL,
+  known_since timestamp with time zone DEFAULT sync_now() NOT NULL,
+  CONSTRAINT subscription_pkey PRIMARY KEY (subscription_id)
+);
+
+CREATE TABLE thumbnail (
+  activity_id bigint NOT NULL,
+  png bytea STORAGE EXTERNAL NOT NULL,
+  etag text NOT NULL,
+  size_px integer NOT NULL,
+  rendered_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  CONSTRAINT thumbnail_pkey PRIMARY KEY (activity_id),
+  CONSTRAINT thumbnail_of_activity FOREIGN KEY (activity_id) REFERENCES activity(activity_id) ON DELETE CASCADE
+);
+
+CREATE TABLE webhook_event (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  object_type text NOT NULL,
+  object_id bigint NOT NULL,
+  aspect_type text NOT NULL,
+  owner_id bigint NOT NULL,
+  subscription_id bigint,
+  event_time timestamp with time zone NOT NULL,
+  updates jsonb DEFAULT '{}'::jsonb NOT NULL,
+  result text DEFAULT 'accepted'::text NOT NULL,
+  deliveries integer DEFAULT 1 NOT NULL,
+  received_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  last_received_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  CONSTRAINT webhook_event_pkey PRIMARY KEY (id),
+  CONSTRAINT webhook_event_once UNIQUE (object_id, event_time, aspect_type, object_type),
+  CONSTRAINT webhook_event_result_known CHECK (result = ANY (ARRAY['accepted'::text, 'stale'::text]))
+);
+
+CREATE INDEX activity_fetch_job_by_reason ON public.activity_fetch_job USING btree (reason, outcome, id DESC);
+
+CREATE INDEX activity_fetch_job_done ON public.activity_fetch_job USING btree (id DESC) WHERE (outcome = ANY (ARRAY['stored'::text, 'skipped'::text, 'deleted'::text]));
+
+CREATE INDEX activity_fetch_job_failed ON public.activity_fetch_job USING btree (id DESC) WHERE ((outcome IS NOT NULL) AND (outcome <> ALL (ARRAY['stored'::text, 'skipped'::text, 'deleted'::text])));
+
+CREATE INDEX activity_fetch_job_of_athlete ON public.activity_fetch_job USING btree (athlete_id, outcome, id DESC);
+
+CREATE INDEX activity_fetch_job_open ON public.activity_fetch_job USING btree (id DESC) WHERE (outcome IS NULL);
+
+CREATE INDEX activity_newest ON public.activity USING btree (start_date DESC, activity_id DESC);
+
+CREATE INDEX activity_of_athlete ON public.activity USING btree (athlete_id, start_date DESC, activity_id DESC);
+
+CREATE INDEX activity_tombstone_of_athlete ON public.activity_tombstone USING btree (athlete_id);
+
+CREATE INDEX activity_tombstone_oldest ON public.activity_tombstone USING btree (deleted_at);
+
+CREATE INDEX athlete_schedule_manual ON public.athlete_schedule USING btree (manual_due_at) WHERE (manual_due_at IS NOT NULL);
+
+CREATE INDEX athlete_schedule_polling ON public.athlete_schedule USING btree (polling_due_at) WHERE (polling_due_at IS NOT NULL);
+
+CREATE INDEX athlete_schedule_webhook ON public.athlete_schedule USING btree (webhook_due_at) WHERE (webhook_due_at IS NOT NULL);
+
+CREATE INDEX audit_entry_of_athlete ON public.audit_entry USING btree (athlete_id) WHERE (athlete_id IS NOT NULL);
+
+CREATE INDEX audit_entry_oldest ON public.audit_entry USING btree (at);
+
+CREATE INDEX fetch_attempt_of_job ON public.fetch_attempt USING btree (job_id, id);
+
+CREATE INDEX manual_sync_item_of_activity ON public.manual_sync_item USING btree (activity_id);
+
+CREATE INDEX manual_sync_item_unsettled ON public.manual_sync_item USING btree (sync_id, athlete_id) WHERE (NOT settled);
+
+CREATE INDEX manual_sync_of_athlete ON public.manual_sync USING btree (athlete_id);
+
+CREATE INDEX manual_sync_open ON public.manual_sync USING btree (stepped_at) WHERE (count_due_at IS NOT NULL);
+
+CREATE INDEX manual_sync_walk_athlete ON public.manual_sync_walk USING btree (athlete_id);
+
+CREATE INDEX manual_sync_walk_next ON public.manual_sync_walk USING btree (sync_id, not_before, athlete_id);
+
+CREATE INDEX polling_visit_next ON public.polling_visit USING btree (not_before, athlete_id);
+
+CREATE INDEX webhook_event_last_received ON public.webhook_event USING btree (last_received_at);
+
+CREATE INDEX webhook_event_of_athlete ON public.webhook_event USING btree (owner_id, received_at DESC, id DESC);
+
+CREATE INDEX webhook_event_received ON public.webhook_event USING btree (received_at DESC, id DESC);
+
+CREATE INDEX webhook_event_stale ON public.webhook_event USING btree (received_at DESC, id DESC) WHERE (result = 'stale'::text);
+
+CREATE VIEW "ActivityFetchJob" AS
+ SELECT r.id,
+    r.activity_id AS "activityId",
+    r.athlete_id AS "athleteId",
+    r.reason,
+    r.force,
+    'pending'::text AS status,
+    f.attempts,
+    f.max_attempts AS "maxAttempts",
+        CASE
+            WHEN r.aspect = 'delete'::text THEN f.start_after
+            ELSE GREATEST(f.start_after, s.cooldown_until, ( SELECT budget_opens_at(budget_at(b.*, sync_now()), r.reason, sync_now()) AS budget_opens_at
+               FROM rate_budget b))
+        END AS "nextRunAt",
+    f.error,
+    r.created_at AS "createdAt",
+    GREATEST(r.requested_at, f.changed_on) AS "updatedAt"
+   FROM activity_fetch_job r
+     JOIN fetch_queue() f(boss_job_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
+     LEFT JOIN athlete_schedule s ON s.athlete_id = r.athlete_id
+  WHERE f.waiting AND r.outcome IS NULL
+UNION ALL
+ SELECT r.id,
+    r.activity_id AS "activityId",
+    r.athlete_id AS "athleteId",
+    r.reason,
+    r.force,
+    'working'::text AS status,
+    f.attempts,
+    f.max_attempts AS "maxAttempts",
+    f.start_after AS "nextRunAt",
+    f.error,
+    r.created_at AS "createdAt",
+    GREATEST(r.requested_at, f.changed_on) AS "updatedAt"
+   FROM activity_fetch_job r
+     JOIN fetch_queue() f(boss_job_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
+  WHERE f.running AND r.outcome IS NULL
+UNION ALL
+ SELECT r.id,
+    r.activity_id AS "activityId",
+    r.athlete_id AS "athleteId",
+    r.reason,
+    r.force,
+    'done'::text AS status,
+    f.attempts,
+    f.max_attempts AS "maxAttempts",
+    f.start_after AS "nextRunAt",
+    f.error,
+    r.created_at AS "createdAt",
+    GREATEST(r.requested_at, f.changed_on) AS "updatedAt"
+   FROM activity_fetch_job r
+     JOIN fetch_queue() f(boss_job_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
+  WHERE f.completed AND (r.outcome = ANY (ARRAY['stored'::text, 'skipped'::text, 'deleted'::text]))
+UNION ALL
+ SELECT r.id,
+    r.activity_id AS "activityId",
+    r.athlete_id AS "athleteId",
+    r.reason,
+    r.force,
+    'failed'::text AS status,
+    f.attempts,
+    f.max_attempts AS "maxAttempts",
+    f.start_after AS "nextRunAt",
+    f.error,
+    r.created_at AS "createdAt",
+    GREATEST(r.requested_at, f.changed_on) AS "updatedAt"
+   FROM activity_fetch_job r
+     JOIN fetch_queue() f(boss_job_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
+  WHERE f.ended AND r.outcome IS NOT NULL AND (r.outcome <> ALL (ARRAY['stored'::text, 'skipped'::text, 'deleted'::text]));
+ALTER VIEW "ActivityFetchJob" ALTER COLUMN force SET DEFAULT false;
+ALTER VIEW "ActivityFetchJob" ALTER COLUMN status SET DEFAULT 'pending'::text;
+ALTER VIEW "ActivityFetchJob" ALTER COLUMN attempts SET DEFAULT 0;
+ALTER VIEW "ActivityFetchJob" ALTER COLUMN "maxAttempts" SET DEFAULT 5;
+ALTER VIEW "ActivityFetchJob" ALTER COLUMN "nextRunAt" SET DEFAULT now();
+ALTER VIEW "ActivityFetchJob" ALTER COLUMN "createdAt" SET DEFAULT now();
+ALTER VIEW "ActivityFetchJob" ALTER COLUMN "updatedAt" SET DEFAULT now();
+
+CREATE TRIGGER count_added AFTER INSERT ON activity_fetch_job REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_added_jobs();
+
+CREATE TRIGGER count_changed AFTER UPDATE ON activity_fetch_job REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_changed_jobs();
+
+CREATE TRIGGER count_removed AFTER DELETE ON activity_fetch_job REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_removed_jobs();
+
+CREATE TRIGGER count_truncated AFTER TRUNCATE ON activity_fetch_job FOR EACH STATEMENT EXECUTE FUNCTION forget_job_counts();
+
+COMMENT ON VIEW "ActivityFetchJob" IS 'Fetch jobs with the documented fields; read only.';
+
+COMMENT ON TABLE activity IS 'The application''s copy of the athletes'' activities.';
+
+COMMENT ON TABLE athlete IS 'Connected athletes with their encrypted tokens.';
+
+COMMENT ON TABLE audit_entry IS 'Changes made through the admin interface.';
+
+COMMENT ON TABLE duty IS 'Housekeeping that one process does for all, and who has it.';
+
+COMMENT ON TABLE job_count IS 'How many jobs of each reason and outcome there are: the sum over the rows.';
+
+COMMENT ON TABLE manual_sync IS 'Bulk syncs asked for by hand, with their progress.';
+
+COMMENT ON TABLE polling_difference IS 'Differences between list and store that a sweep asked to be fetched again.';
+
+COMMENT ON TABLE polling_sweep IS 'One row: the polling sweep under way, and when the last one finished.';
+
+COMMENT ON TABLE polling_visit IS 'Athletes whom the polling sweep under way has still to visit.';
+
+COMMENT ON TABLE subscription IS 'Subscriptions created or listed through this service; others are not trusted.';

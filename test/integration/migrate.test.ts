@@ -1,0 +1,74 @@
+import { readFile } from 'node:fs/promises';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { type Database, openDatabase } from '../../src/infra/database.ts';
+import { createSilentLogger } from '../../src/infra/logger.ts';
+import { MigrationError, migrate, migrationNames } from '../../src/infra/migrate.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { describeSchema } from '../support/describe-schema.ts';
+
+let empty: TestDatabase;
+let database: Database;
+beforeEach(async () => {
+  empty = await createTestDatabase({ template: false });
+  database = openDatabase({
+    connectionString: empty.url,
+    maxConnections: 2,
+    applicationName: 'test',
+    onError: () => undefined,
+  });
+});
+afterEach(async () => {
+  await database.close();
+  await empty.drop();
+});
+const run = () => migrate({ connectionString: empty.url, logger: createSilentLogger() });
+const applied = async () =>
+  (await database.query<{ name: string }>('SELECT name FROM schema_migration ORDER BY name')).map(({ name }) => name);
+
+describe('migrate', () => {
+  it('brings an empty database to this version, once, however many processes start at the same time', async () => {
+    await Promise.all(Array.from({ length: 20 }, run));
+    expect(await applied()).toEqual(await migrationNames());
+    const [queues] = await database.query(
+      `SELECT array_agg(name ORDER BY name) AS names FROM pgboss.queue WHERE name NOT LIKE '\\_\\_%'`,
+    );
+    expect(queues).toEqual({ names: expect.arrayContaining(['activity-fetch', 'thumbnail']) });
+  });
+
+  it('makes the schema that sql/schema.sql shows (npm run schema:dump writes it)', async () => {
+    await run();
+    const committed = await readFile(new URL('../../sql/schema.sql', import.meta.url), 'utf8');
+    expect(await describeSchema(database)).toBe(committed);
+  });
+
+  it('changes nothing when it is run again', async () => {
+    await run();
+    const before = await describeSchema(database);
+    const times = await database.query('SELECT * FROM schema_migration ORDER BY name');
+    await run();
+    expect(await describeSchema(database)).toBe(before);
+    expect(await database.query('SELECT * FROM schema_migration ORDER BY name')).toEqual(times);
+  });
+
+  it('refuses a database of a newer version, and changes nothing in it', async () => {
+    await run();
+    await database.query(`INSERT INTO schema_migration (name) VALUES ('9999-from-the-future.sql')`);
+    await database.query(
+      `DELETE FROM schema_migration WHERE name = (SELECT max(name) FROM schema_migration WHERE name < '9')`,
+    );
+    const before = await applied();
+    const refusal = run();
+    await expect(refusal).rejects.toThrow(MigrationError);
+    await expect(refusal).rejects.toThrow(/newer version.*9999-from-the-future/);
+    expect(await applied()).toEqual(before);
+  });
+
+  it('leaves nothing behind of a migration that fails, and succeeds once the cause is gone', async () => {
+    await database.query('CREATE TABLE thumbnail ()');
+    await expect(run()).rejects.toMatchObject({ code: '42P07' });
+    expect(await applied()).toEqual([]);
+    await database.query('DROP TABLE thumbnail');
+    await run();
+    expect(await applied()).toEqual(await migrationNames());
+  });
+});
