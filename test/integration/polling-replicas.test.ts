@@ -1,0 +1,128 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import type { CallRecord } from '../../src/simulator/call-log.ts';
+import { startClockedRig } from '../support/clocked-rig.ts';
+import { type Rig, startRig, testEnvironment } from '../support/service.ts';
+import { freePort, startServiceProcess } from '../support/service-process.ts';
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+let rig: Rig | undefined;
+afterEach(async () => {
+  await rig?.close();
+  rig = undefined;
+});
+
+const isList = (call: CallRecord) => call.path === '/api/v3/athlete/activities';
+
+async function untilRow(of: Rig, query: string, values: unknown[] = []): Promise<void> {
+  while ((await of.service.database.query(query, values)).length === 0) {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** Makes a sweep due at once. */
+async function makeDue(of: Rig): Promise<void> {
+  await of.service.database.query(`UPDATE polling_sweep SET finished_at = '-infinity'`);
+  await of.service.database.query(`SELECT pg_notify('activity_sync', 'polling')`);
+}
+
+const SWEPT = `SELECT FROM polling_sweep WHERE started_at IS NULL AND finished_at > '-infinity'`;
+
+describe('the polling interval', () => {
+  it('may be a week, and is not begun anew by a restart', async () => {
+    const env = { PROVIDER_AUTO_SYNC_ENABLED: 'true', PROVIDER_WORKER_INTERVAL_MS: '604800000' };
+    const clocked = await startClockedRig(env);
+    rig = clocked;
+    await untilRow(rig, SWEPT);
+    const athleteId = await rig.connectAthlete();
+    const lists = () => clocked.simulator.calls.filter(isList).length;
+
+    const pass = async (ms: number) => {
+      await clocked.clock.setTime(clocked.clock.now() + ms);
+      await clocked.clock.tick(0);
+    };
+
+    await pass(4 * DAY);
+    await rig.service.stop();
+    rig = { ...rig, service: await rig.startReplica() };
+    await untilMetric(rig, /^activity_sync_polling_interval_seconds 604800$/m);
+    await pass(3 * DAY - HOUR);
+    expect(lists()).toBe(0);
+    await pass(HOUR + 1000);
+    await rig.simulator.waitForCall(isList);
+    await untilMetric(rig, /^activity_sync_polling_sweeps_total\{result="finished"\} 1$/m);
+    await untilMetric(rig, new RegExp(`timestamp_seconds ${Math.floor(clocked.clock.now() / 1000)}`));
+    expect(rig.simulator.calls.filter((call) => isList(call) && call.athleteId === athleteId)).toHaveLength(1);
+  });
+
+  it('is 0 in the metrics while automatic sync is disabled, and nobody polls', async () => {
+    const clocked = await startClockedRig({ PROVIDER_AUTO_SYNC_ENABLED: 'false' });
+    rig = clocked;
+    await rig.connectAthlete();
+    await clocked.advance(2 * DAY);
+    await untilMetric(rig, /^activity_sync_polling_interval_seconds 0$/m);
+    expect(rig.simulator.calls.filter(isList)).toHaveLength(0);
+  });
+});
+
+async function untilMetric(of: Rig, line: RegExp): Promise<void> {
+  while (!line.test(await (await fetch(`${of.service.url}/metrics`)).text())) {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+describe('replicas', () => {
+  it('share one sweep: each athlete is listed once, by one process at a time', async () => {
+    const env = { PROVIDER_AUTO_SYNC_ENABLED: 'true' };
+    rig = await startRig({ env, simulator: { latencyMs: 20 } });
+    await untilRow(rig, SWEPT);
+    for (let n = 0; n < 6; n += 1) await rig.connectAthlete();
+    await rig.startReplica();
+    await rig.startReplica();
+    let open = 0;
+    let most = 0;
+    rig.simulator.on('arrival', (call) => {
+      if (isList(call)) most = Math.max(most, ++open);
+    });
+    rig.simulator.on('call', (call) => {
+      if (isList(call)) open -= 1;
+    });
+    await makeDue(rig);
+    await untilRow(rig, SWEPT);
+    const listed = rig.simulator.calls.filter(isList).map((call) => call.athleteId);
+    expect([...listed].sort()).toEqual(rig.simulator.athletes.map(({ id }) => id));
+    expect(most).toBe(1);
+  });
+
+  it('take a sweep over from one that was killed, where it was', async () => {
+    rig = await startRig({ env: { SERVICE_ROLES: 'web,fetch' } });
+    const athletes: string[] = [];
+    for (let n = 0; n < 4; n += 1) athletes.push(await rig.connectAthlete());
+    const ids = athletes.flatMap((id) => (rig as Rig).simulator.addHistory(id, 3).map((one) => one.id));
+    const port = String(await freePort());
+    const environment = testEnvironment(rig.simulator.url, {
+      DATABASE_URL: rig.database.url,
+      PORT: port,
+      SERVICE_ROLES: 'polling',
+      PROVIDER_AUTO_SYNC_ENABLED: 'true',
+      FETCH_TIMEOUT_MS: '500',
+    });
+    const hold = rig.simulator.faults.add({
+      kind: 'hang',
+      match: { path: /athlete\/activities/, athleteId: athletes[2] as string },
+    });
+    const killed = startServiceProcess(environment);
+    await rig.simulator.waitForArrival((call) => isList(call) && call.athleteId === athletes[2]);
+    await killed.end('SIGKILL');
+    expect(killed.output()).toMatch(/polling sync worker started, every 14400000 ms, stop-after 20/);
+    hold.remove();
+
+    const successor = startServiceProcess(environment);
+    await untilRow(rig, SWEPT);
+    await successor.end('SIGTERM');
+    const listed = rig.simulator.calls.filter(isList).map((call) => call.athleteId);
+    expect(listed.filter((id) => id === athletes[0] || id === athletes[1])).toHaveLength(4);
+    for (const id of ids) await rig.untilJob(id, ({ status }) => status === 'done');
+    for (const id of ids) expect(rig.simulator.calls.filter((call) => call.activityId === id)).toHaveLength(1);
+  });
+});
