@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Service, startService } from './compose.ts';
 import { readConfig } from './infra/config.ts';
+import { removeEmbeddedPostgres } from './infra/embedded-postgres.ts';
 import { createLogger } from './infra/logger.ts';
 import { migrate } from './infra/migrate.ts';
 import { openStorage } from './infra/storage.ts';
@@ -65,6 +66,7 @@ async function demo(): Promise<void> {
     await service.stop();
     await simulator.close();
     await storage.close();
+    await removeEmbeddedPostgres({ dataDir, log: () => undefined });
     await rm(dataDir, { recursive: true, force: true });
   }
 }

@@ -22,7 +22,8 @@ async function main(): Promise<void> {
       config.PROVIDER_WEBHOOK_SECRET,
     ],
   });
-  const storage = await openStorage(config, logger);
+  // Without its database the process has nothing to do; whoever supervises it starts it anew.
+  const storage = await openStorage(config, logger, () => process.exit(1));
   try {
     await migrate({ connectionString: storage.connectionString, logger });
     const service = await startService({ config, logger, ...storage });

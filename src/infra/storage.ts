@@ -15,8 +15,13 @@ export interface Storage {
 /**
  * Opens the configured database server, or starts an embedded one under DATA_DIR. Beside an embedded one
  * an encryption key is made and kept when none is configured.
+ * @param onDatabaseEnd hears when the embedded server ends by itself
  */
-export async function openStorage(config: Config, logger: Logger): Promise<Storage> {
+export async function openStorage(
+  config: Config,
+  logger: Logger,
+  onDatabaseEnd?: (error: Error) => void,
+): Promise<Storage> {
   const configuredKeys = config.TOKEN_ENCRYPTION_KEY?.split(',');
   if (config.DATABASE_URL !== undefined) {
     return {
@@ -28,6 +33,7 @@ export async function openStorage(config: Config, logger: Logger): Promise<Stora
   const embedded = await startEmbeddedPostgres({
     dataDir: config.DATA_DIR,
     log: (level, message) => logger.log(level, message, { component: 'postgres' }),
+    ...(onDatabaseEnd ? { onUnexpectedEnd: onDatabaseEnd } : {}),
   });
   return {
     connectionString: embedded.connectionString,
