@@ -2,7 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/infra/embedded-postgres.ts';
+import {
+  type EmbeddedPostgres,
+  removeEmbeddedPostgres,
+  startEmbeddedPostgres,
+} from '../../src/infra/embedded-postgres.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
 import { migrate } from '../../src/infra/migrate.ts';
 import { createSecretBox } from '../../src/infra/secret-box.ts';
@@ -120,6 +124,7 @@ export async function runChaos(options: {
     await simulator.close();
     await proxy.close();
     await postgres.stop();
+    await removeEmbeddedPostgres({ dataDir, log });
     await rm(dataDir, { recursive: true, force: true });
   }
 }
