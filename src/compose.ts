@@ -1,21 +1,22 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { Router } from 'express';
+import type { Router } from 'express';
 import type { PgBoss } from 'pg-boss';
 import { type Clock, systemClock } from './domain/clock.ts';
 import { createAcceptWebhook } from './flows/accept-webhook.ts';
 import { createAccessTokens } from './flows/access-token.ts';
 import { createConnectAthlete } from './flows/connect-athlete.ts';
+import { createDisconnectAthlete } from './flows/disconnect-athlete.ts';
 import { createEraseAthlete } from './flows/erase-athlete.ts';
 import { createKnownSubscriptions } from './flows/known-subscriptions.ts';
 import { createListPage } from './flows/list-page.ts';
 import { createSubscriptions } from './flows/manage-subscriptions.ts';
 import { createStoreRun } from './flows/store-run.ts';
 import { createSyncs } from './flows/sync-progress.ts';
+import { type AdminApi, createAdminApi } from './http/admin-api.ts';
 import { createAdminAuth } from './http/admin-auth.ts';
 import { createApp } from './http/app.ts';
-import { createAudit } from './http/audit.ts';
-import { mountRoutes, type Route } from './http/route.ts';
+import type { Route } from './http/route.ts';
 import { adminSyncRoutes } from './http/routes/admin-syncs.ts';
 import { adminWebhookRoutes } from './http/routes/admin-webhooks.ts';
 import { createHealthRouter } from './http/routes/health.ts';
@@ -164,6 +165,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   ];
 
   const first: Router[] = [];
+  let adminApi: AdminApi | undefined;
   const routers: Router[] = [];
   const health = createHealthRouter({
     metrics,
@@ -209,12 +211,23 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         }),
       }),
     ];
-    const api = Router();
-    mountRoutes(api, routes, auth.guard, createAudit(database, logger));
+    const erase = createEraseAthlete({ database, boss, logger });
+    adminApi = createAdminApi({
+      database,
+      boss,
+      hub,
+      budget,
+      auth,
+      disconnect: createDisconnectAthlete({ database, provider, accessTokens, erase, logger }),
+      clock,
+      logger,
+      moreRoutes: routes,
+      about: { version: VERSION, url: config.NEXT_PUBLIC_BASE_URL },
+    });
     first.push(
       createWebhookRouter({
         acceptWebhook: createAcceptWebhook(database, boss),
-        deauthorize: createEraseAthlete({ database, boss, logger }),
+        deauthorize: erase,
         knownSubscriptions,
         verifyToken,
         webhookSecret: config.PROVIDER_WEBHOOK_SECRET,
@@ -226,7 +239,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     routers.push(
       health,
       createOauthRouter(connectAthlete),
-      api,
+      adminApi.router,
       createPagesRouter({ database, auth, open: options.openPages ?? false, signInLimit: limitSignIn() }),
     );
   } else routers.push(health);
@@ -242,6 +255,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   logger.info('service started', { component: 'main', port, roles: config.SERVICE_ROLES.join(',') });
 
   const stop = async (graceMs = DEFAULT_GRACE_MS): Promise<void> => {
+    adminApi?.stop();
     await closeServer(server);
     await Promise.all(workers.map((worker) => worker.stop(graceMs)));
     await hub.stop();

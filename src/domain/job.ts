@@ -33,6 +33,10 @@ export interface FetchRequest {
   reason: Reason;
   /** Fetch again what is stored already. */
   force: boolean;
+  /** What happened to the activity; without it: created. */
+  aspect?: Aspect;
+  /** When that happened; an older one than known is refused as stale. ISO 8601, or as PostgreSQL writes it. */
+  eventTime?: string;
 }
 
 /** A webhook event of an activity, checked. */

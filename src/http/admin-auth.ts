@@ -5,7 +5,7 @@ import { Problem } from './problem.ts';
 /** Who asks: an admin, somebody who may only look, or nobody. */
 export type Access = 'admin' | 'read';
 
-const COOKIE = 'activity_sync_session';
+export const SESSION_COOKIE = 'activity_sync_session';
 const SESSION_MS = 12 * 3_600_000;
 
 /** Checks who may use the admin interface: a bearer token, or a browser session started with one. */
@@ -47,7 +47,7 @@ export function createAdminAuth(options: {
       .digest('base64url');
 
   const accessOfSession = (request: Request): Access | undefined => {
-    const [access, expires, signature] = (cookieOf(request, COOKIE) ?? '').split('.');
+    const [access, expires, signature] = (cookieOf(request, SESSION_COOKIE) ?? '').split('.');
     if ((access !== 'admin' && access !== 'read') || !digests.has(access) || !expires || !signature) return undefined;
     const expected = Buffer.from(sign(access, expires));
     const given = Buffer.from(signature);
@@ -86,7 +86,7 @@ export function createAdminAuth(options: {
       const access = accessOfToken(token);
       if (!access) return undefined;
       const expires = String(options.now() + SESSION_MS);
-      response.cookie(COOKIE, `${access}.${expires}.${sign(access, expires)}`, {
+      response.cookie(SESSION_COOKIE, `${access}.${expires}.${sign(access, expires)}`, {
         httpOnly: true,
         sameSite: 'strict',
         secure: options.secureCookie,
@@ -96,7 +96,12 @@ export function createAdminAuth(options: {
       return access;
     },
     endSession: (response) => {
-      response.clearCookie(COOKIE, { httpOnly: true, sameSite: 'strict', secure: options.secureCookie, path: '/' });
+      response.clearCookie(SESSION_COOKIE, {
+        httpOnly: true,
+        sameSite: 'strict',
+        secure: options.secureCookie,
+        path: '/',
+      });
     },
   };
 }

@@ -46,6 +46,8 @@ function countRequests(metrics: Metrics): RequestHandler {
     response.once('close', () => {
       const route = String(response.locals.routePath ?? request.route?.path ?? 'other');
       metrics.httpRequests.inc({ route, method: request.method, code: String(response.statusCode) });
+      // A stream lasts as long as somebody looks on.
+      if (response.locals.isStream === true) return;
       metrics.httpDuration.observe({ route, method: request.method }, (performance.now() - startedAt) / 1000);
     });
     next();

@@ -90,7 +90,11 @@ export function mountRoutes(
   guard: (access: Route['access']) => RequestHandler,
   audit: Audit,
 ): void {
-  for (const path of new Set(routes.map((route) => route.path))) {
+  // Whole words before placeholders: /jobs/retry is no job's id.
+  const paths = [...new Set(routes.map((route) => route.path))].sort(
+    (a, b) => Number(a.includes(':')) - Number(b.includes(':')),
+  );
+  for (const path of paths) {
     const here = routes.filter((route) => route.path === path);
     for (const route of here) {
       const before = route.before ? [route.before] : [];

@@ -1,5 +1,6 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
+import { forgetAthleteInAudit } from './audit.ts';
 
 /**
  * Erases everything kept of an athlete: tokens, activities, thumbnails, requests, deliveries. Runs that
@@ -22,6 +23,7 @@ export async function eraseAthleteRows(
   );
   await tx.query('DELETE FROM activity_tombstone WHERE athlete_id = $1', [athleteId]);
   await tx.query('DELETE FROM webhook_event WHERE owner_id = $1', [athleteId]);
+  await forgetAthleteInAudit(tx, athleteId);
   const athletes = await tx.query('DELETE FROM athlete WHERE athlete_id = $1 RETURNING athlete_id', [athleteId]);
   await tx.query('DELETE FROM athlete_schedule WHERE athlete_id = $1', [athleteId]);
   return {

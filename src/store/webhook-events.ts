@@ -50,17 +50,19 @@ export async function listEventsOfActivity(
   );
 }
 
-export async function findEvent(database: Queryable, id: Int64): Promise<WebhookEventRow | undefined> {
-  return (
-    await database.query<WebhookEventRow>(
-      `SELECT ${EVENT} FROM webhook_event w WHERE w.id = $1 AND w.object_type = 'activity'`,
-      [id],
-    )
-  )[0];
+/** An event with what came of it. */
+export type LedgerEntry = WebhookEventRow & { job: JobOfEvent | null };
+
+export async function findEvent(database: Queryable, id: Int64): Promise<LedgerEntry | undefined> {
+  const [row] = await database.query<LedgerEntry>(
+    `SELECT ${EVENT}, ${JOB} AS job FROM webhook_event w ${JOINED} WHERE w.id = $1 AND w.object_type = 'activity'`,
+    [id],
+  );
+  return row;
 }
 
-/** A row of the ledger; `cursor` names its place in the order. */
-export type LedgerRow = WebhookEventRow & { job: JobOfEvent | null; cursor: string };
+/** An entry of a list; `cursor` names its place in the order. */
+export type LedgerRow = LedgerEntry & { cursor: string };
 
 /**
  * The ledger, newest first, with what came of each event.
@@ -93,12 +95,14 @@ export async function listEvents(
   return database.query<LedgerRow>(
     `SELECT ${EVENT}, to_char(w.received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '_' || w.id AS cursor, ${JOB} AS job
      FROM (SELECT w.* FROM webhook_event w WHERE ${conditions.join(' AND ')} ORDER BY w.received_at DESC, w.id DESC LIMIT ${Math.trunc(atMost)}) w
-     LEFT JOIN activity_fetch_job r ON r.activity_id = w.object_id
-     LEFT JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id
+     ${JOINED}
      ORDER BY w.received_at DESC, w.id DESC`,
     values,
   );
 }
+
+const JOINED = `LEFT JOIN activity_fetch_job r ON r.activity_id = w.object_id
+  LEFT JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id`;
 
 const JOB = `CASE WHEN r.id IS NOT NULL THEN jsonb_build_object('id', r.id::text,
   'status', CASE WHEN r.outcome IN ('stored', 'skipped', 'deleted') THEN 'done' WHEN r.outcome IS NOT NULL THEN 'failed'

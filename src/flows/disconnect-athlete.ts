@@ -1,0 +1,49 @@
+import type { Int64 } from '../domain/int64.ts';
+import type { Database } from '../infra/database.ts';
+import type { Logger } from '../infra/logger.ts';
+import type { Provider } from '../provider/client.ts';
+import { ProviderError } from '../provider/errors.ts';
+import { findAthlete, isAnythingKept } from '../store/athlete-list.ts';
+import { type AccessTokens, ReconnectError } from './access-token.ts';
+import type { Deauthorize } from './erase-athlete.ts';
+
+/**
+ * Disconnects an athlete: gives the access back to the provider, then erases everything kept of them.
+ * @returns whether the provider was told; undefined when nothing is kept of such an athlete
+ */
+export type DisconnectAthlete = (athleteId: Int64) => Promise<{ providerTold: boolean } | undefined>;
+
+export function createDisconnectAthlete(deps: {
+  database: Database;
+  provider: Provider;
+  accessTokens: AccessTokens;
+  erase: Deauthorize;
+  logger: Logger;
+}): DisconnectAthlete {
+  return async (athleteId) => {
+    if (!(await isAnythingKept(deps.database, athleteId))) return undefined;
+    const connected = await findAthlete(deps.database, athleteId);
+    const providerTold = connected !== undefined && (await tellProvider(deps, athleteId));
+    await deps.erase(athleteId);
+    return { providerTold };
+  };
+}
+
+// The erasure does not depend on it: who wants to be forgotten is, whatever the provider does.
+async function tellProvider(
+  deps: { provider: Provider; accessTokens: AccessTokens; logger: Logger },
+  athleteId: Int64,
+): Promise<boolean> {
+  try {
+    await deps.provider.deauthorize(await deps.accessTokens.get(athleteId));
+    return true;
+  } catch (error) {
+    if (!(error instanceof ProviderError || error instanceof ReconnectError)) throw error;
+    // No id, and not the error's words: the log must not keep what is being erased.
+    deps.logger.warn('the provider was not told that an athlete is disconnected; they are erased all the same', {
+      component: 'erasure',
+      code: error.code,
+    });
+    return false;
+  }
+}

@@ -1,0 +1,86 @@
+import { Router } from 'express';
+import type { PgBoss } from 'pg-boss';
+import type { Clock } from '../domain/clock.ts';
+import type { DisconnectAthlete } from '../flows/disconnect-athlete.ts';
+import type { Database } from '../infra/database.ts';
+import type { Logger } from '../infra/logger.ts';
+import type { NotifyHub } from '../infra/notify-hub.ts';
+import { createPacedRead } from '../infra/paced-read.ts';
+import type { Budget } from '../queue/budget.ts';
+import { countJobsByReason, sumCounts } from '../store/job-counts.ts';
+import { countWaits, sumWaits } from '../store/job-waits.ts';
+import type { AdminAuth } from './admin-auth.ts';
+import { createAudit } from './audit.ts';
+import { toBudgetBody } from './budget-body.ts';
+import { describedRoutes } from './described-routes.ts';
+import { createEventStream } from './event-stream.ts';
+import { openApiRoute } from './openapi.ts';
+import { mountRoutes, type Route } from './route.ts';
+import { adminActivityRoutes } from './routes/admin-activities.ts';
+import { adminAthleteRoutes } from './routes/admin-athletes.ts';
+import { adminAuditRoutes } from './routes/admin-audit.ts';
+import { adminBudgetRoutes } from './routes/admin-budget.ts';
+import { adminEventRoutes } from './routes/admin-events.ts';
+import { adminJobChangeRoutes } from './routes/admin-job-changes.ts';
+import { adminJobRoutes, withTotal } from './routes/admin-jobs.ts';
+import { adminSessionRoutes } from './routes/admin-session.ts';
+import { adminWebhookEventRoutes } from './routes/admin-webhook-events.ts';
+import { limitSignIn } from './sign-in-limit.ts';
+
+/** The admin interface and its description. */
+export interface AdminApi {
+  router: Router;
+  /** Ends the event streams, and long changes between two batches: before the server closes. */
+  stop(): void;
+}
+
+/**
+ * @param moreRoutes endpoints that are put together elsewhere: subscriptions, syncs
+ * @param about version and public address, for the OpenAPI document
+ */
+export function createAdminApi(deps: {
+  database: Database;
+  boss: PgBoss;
+  hub: NotifyHub;
+  budget: Budget;
+  auth: AdminAuth;
+  disconnect: DisconnectAthlete;
+  clock: Clock;
+  logger: Logger;
+  moreRoutes: readonly Route[];
+  about: { version: string; url: string };
+}): AdminApi {
+  const { database, boss, budget, auth } = deps;
+  const stopping = new AbortController();
+  const audit = createAudit(database, deps.logger);
+  const readCounts = async () => sumCounts(await countJobsByReason(database));
+  const readWaits = createPacedRead(async () => sumWaits(await countWaits(database)));
+  const stream = createEventStream({
+    ...deps,
+    figures: {
+      jobs: async () => withTotal(await readCounts()),
+      budget: async () => toBudgetBody(await budget.read(), await readWaits()),
+    },
+  });
+  const routes: Route[] = [
+    ...adminJobChangeRoutes({ database, boss, stopping: stopping.signal }),
+    ...adminJobRoutes({ database, boss, readCounts }),
+    ...adminAthleteRoutes(deps),
+    ...adminActivityRoutes({ database }),
+    ...adminWebhookEventRoutes({ database, boss }),
+    ...adminBudgetRoutes({ budget, readWaits }),
+    ...adminEventRoutes({ stream }),
+    ...adminAuditRoutes({ database }),
+    ...adminSessionRoutes({ auth, audit, limit: limitSignIn() }),
+    ...deps.moreRoutes,
+  ];
+  const router = Router();
+  mountRoutes(router, [...routes, openApiRoute([...describedRoutes, ...routes], deps.about)], auth.guard, audit);
+  return {
+    router,
+    stop: () => {
+      stopping.abort();
+      stream.close();
+    },
+  };
+}

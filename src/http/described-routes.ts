@@ -1,0 +1,100 @@
+import { z } from 'zod';
+import { ASPECTS } from '../domain/job.ts';
+import type { DescribedRoute } from './openapi.ts';
+import { int64, int64Out } from './route.ts';
+
+const webhookEvent = z.looseObject({
+  object_type: z.enum(['activity', 'athlete']),
+  object_id: int64,
+  aspect_type: z.enum(ASPECTS),
+  owner_id: int64,
+  subscription_id: int64,
+  event_time: z.int().meta({ description: 'Seconds since the epoch' }),
+  updates: z.record(z.string(), z.unknown()).nullish(),
+});
+
+const readyOut = z.looseObject({ status: z.string() });
+
+/** Endpoints that are no Route, because their form is the provider's, a browser's or a probe's. */
+export const describedRoutes: readonly DescribedRoute[] = [
+  {
+    method: 'get',
+    path: '/api/provider/webhook',
+    summary: 'Validation of the callback by the provider',
+    access: 'public',
+    query: z.object({
+      'hub.mode': z.literal('subscribe'),
+      'hub.challenge': z.string().min(1).max(1000),
+      'hub.verify_token': z.string().min(1),
+    }),
+    responses: {
+      200: { description: 'The challenge', schema: z.strictObject({ 'hub.challenge': z.string() }) },
+      403: { description: 'Not the verification token' },
+    },
+  },
+  {
+    method: 'post',
+    path: '/api/provider/webhook',
+    summary: 'Delivery of an event by the provider; answered when it is durable',
+    access: 'public',
+    body: webhookEvent,
+    responses: {
+      200: {
+        description: 'Durable',
+        schema: z.strictObject({
+          status: z.enum(['accepted', 'duplicate', 'stale', 'deauthorized']),
+          jobId: int64Out.optional(),
+        }),
+      },
+      403: { description: 'A subscription that is not ours, or a signature that is missing or wrong' },
+    },
+  },
+  {
+    method: 'get',
+    path: '/api/provider/connect',
+    summary: 'Send an athlete’s browser to the provider, to grant access',
+    access: 'public',
+    responses: { 302: { description: 'To the provider' } },
+  },
+  {
+    method: 'get',
+    path: '/api/provider/callback',
+    summary: 'The athlete’s browser comes back from the provider',
+    access: 'public',
+    query: z.object({
+      state: z.string(),
+      code: z.string().optional(),
+      scope: z.string().optional(),
+      error: z.string().optional(),
+    }),
+    responses: {
+      200: { description: 'Connected', contentType: 'text/html' },
+      403: { description: 'Access was not granted', contentType: 'text/html', schema: z.string() },
+      502: { description: 'The provider refused the code' },
+    },
+  },
+  {
+    method: 'get',
+    path: '/healthz',
+    summary: 'The process lives',
+    access: 'public',
+    responses: { 200: { description: 'It does', schema: z.strictObject({ status: z.literal('ok') }) } },
+  },
+  {
+    method: 'get',
+    path: '/readyz',
+    summary: 'The process can serve: database, schema, listener',
+    access: 'public',
+    responses: {
+      200: { description: 'Ready', schema: readyOut },
+      503: { description: 'Not ready; the body says which part', schema: readyOut },
+    },
+  },
+  {
+    method: 'get',
+    path: '/metrics',
+    summary: 'Metrics for Prometheus',
+    access: 'public',
+    responses: { 200: { description: 'In text form', contentType: 'text/plain' } },
+  },
+];

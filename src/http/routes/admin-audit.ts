@@ -1,0 +1,39 @@
+import { z } from 'zod';
+import type { Database } from '../../infra/database.ts';
+import { listAuditEntries } from '../../store/audit.ts';
+import { cutPage, nextCursorOut, pageLimit, timeOut } from '../query-fields.ts';
+import { defineRoute, int64, int64Out, type Route } from '../route.ts';
+
+const entryOut = z.strictObject({
+  id: int64Out,
+  at: timeOut,
+  who: z.enum(['admin', 'read', 'session']).meta({ description: 'The token that was sent, or a browser session' }),
+  action: z.string(),
+  target: z.string().nullable(),
+  detail: z.record(z.string(), z.unknown()),
+  status: z.int().nullable().meta({ description: 'Of the answer; null when the change did not come to its end' }),
+});
+
+/** Who changed what through the admin interface. */
+export function adminAuditRoutes(deps: { database: Database }): Route[] {
+  return [
+    defineRoute({
+      method: 'get',
+      path: '/api/admin/audit',
+      summary: 'Changes made through the admin interface, newest first',
+      access: 'read',
+      query: z.strictObject({ limit: pageLimit, cursor: int64.optional() }),
+      responses: {
+        200: {
+          description: 'A page of the audit',
+          schema: z.strictObject({ entries: z.array(entryOut), nextCursor: nextCursorOut }),
+        },
+      },
+      handle: async ({ query: { limit, cursor } }) => {
+        const rows = await listAuditEntries(deps.database, { beforeId: cursor, limit: limit + 1 });
+        const { page, nextCursor } = cutPage(rows, limit, ({ id }) => id);
+        return { status: 200, body: { entries: page, nextCursor } };
+      },
+    }),
+  ];
+}

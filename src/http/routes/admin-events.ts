@@ -1,0 +1,29 @@
+import type { EventStream } from '../event-stream.ts';
+import { Problem } from '../problem.ts';
+import { defineRoute, type Route } from '../route.ts';
+
+/** What happens, as it happens. */
+export function adminEventRoutes(deps: { stream: EventStream }): Route[] {
+  return [
+    defineRoute({
+      method: 'get',
+      path: '/api/admin/events',
+      summary:
+        'Server-sent events: jobs (statistics), budget, activity (ids; null: any), athlete, webhook. At most four rounds a second; on every connection all of them',
+      access: 'read',
+      responses: {
+        200: { description: 'A stream that does not end by itself', contentType: 'text/event-stream' },
+        503: { description: 'Too many viewers at this process' },
+      },
+      handle: ({ request, response }) => {
+        response.locals.isStream = true;
+        if (request.method === 'HEAD') response.type('text/event-stream').end();
+        else if (!deps.stream.add(response))
+          throw new Problem('unavailable', 'Too many viewers are connected to this process. Try again shortly.', {
+            headers: { 'Retry-After': '10' },
+          });
+        return undefined;
+      },
+    }),
+  ];
+}

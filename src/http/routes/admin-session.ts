@@ -1,0 +1,61 @@
+import type { Request, RequestHandler } from 'express';
+import { z } from 'zod';
+import { type AdminAuth, refuseForeignOrigin } from '../admin-auth.ts';
+import type { Audit } from '../audit.ts';
+import { Problem } from '../problem.ts';
+import { defineRoute, type Route } from '../route.ts';
+
+const accessOut = z.strictObject({ access: z.enum(['admin', 'read']) });
+const PATH = '/api/admin/session';
+
+/** A browser's session: begun with a token, kept in a cookie that scripts cannot read. */
+export function adminSessionRoutes(deps: { auth: AdminAuth; audit: Audit; limit: RequestHandler }): Route[] {
+  const { auth } = deps;
+  return [
+    defineRoute({
+      method: 'post',
+      path: PATH,
+      summary: 'Sign in: start a browser session with the admin token or the read token',
+      access: 'public',
+      before: deps.limit,
+      body: z.strictObject({ token: z.string().min(1).max(500) }),
+      responses: {
+        200: { description: 'Signed in; the session is in a cookie', schema: accessOut },
+        401: { description: 'Not one of the tokens' },
+        429: { description: 'Too many tries from this address' },
+      },
+      handle: async ({ body, request, response }) => {
+        refuseOtherPages(request);
+        const access = auth.startSession(body.token, response);
+        if (!access) throw new Problem('unauthorized', 'That is not the admin token.');
+        await deps.audit.signedIn(access);
+        return { status: 200, body: { access }, headers: { 'Cache-Control': 'no-store' } };
+      },
+    }),
+    defineRoute({
+      method: 'get',
+      path: PATH,
+      summary: 'What this session or token may do',
+      access: 'read',
+      responses: { 200: { description: 'Signed in', schema: accessOut } },
+      handle: ({ response }) => ({ status: 200, body: { access: response.locals.access as 'admin' | 'read' } }),
+    }),
+    defineRoute({
+      method: 'delete',
+      path: PATH,
+      summary: 'Sign out; signing out twice is no harm',
+      access: 'public',
+      responses: { 204: { description: 'Signed out' } },
+      handle: ({ request, response }) => {
+        refuseOtherPages(request);
+        auth.endSession(response);
+        return { status: 204, body: undefined };
+      },
+    }),
+  ];
+}
+
+// What sends neither header is no browser, and has no session to be abused.
+function refuseOtherPages(request: Request): void {
+  if (request.get('origin') !== undefined || request.get('sec-fetch-site') !== undefined) refuseForeignOrigin(request);
+}
