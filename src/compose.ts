@@ -30,14 +30,18 @@ import { type Database, openDatabase } from './infra/database.ts';
 import type { Logger } from './infra/logger.ts';
 import { createMetrics, type Metrics } from './infra/metrics.ts';
 import { NotifyHub } from './infra/notify-hub.ts';
+import { createPacedRead } from './infra/paced-read.ts';
 import { createSecretBox } from './infra/secret-box.ts';
 import { createProvider, type Provider } from './provider/client.ts';
 import { createTransport } from './provider/transport.ts';
 import { type Budget, budgetMargins, createBudget } from './queue/budget.ts';
 import { createClaimRun } from './queue/claim.ts';
+import { countWaits } from './store/job-waits.ts';
 import { createTileSource } from './thumbnail/tile-source.ts';
 import { FetchWorker } from './workers/fetch-worker.ts';
+import { MetricsCollector } from './workers/metrics-collector.ts';
 import { PollingWorker } from './workers/polling-worker.ts';
+import { Retention } from './workers/retention.ts';
 import { SyncWorker } from './workers/sync-worker.ts';
 import { ThumbnailWorker } from './workers/thumbnail-worker.ts';
 
@@ -137,7 +141,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const common = { database, boss, hub, clock, config, logger, metrics };
   const backoff = { baseMs: config.FETCH_BACKOFF_BASE_MS, capMs: config.FETCH_BACKOFF_CAP_MS };
   const listPage = createListPage({ database, provider, accessTokens, budget, logger, metrics });
+  const readWaits = createPacedRead(() => countWaits(database));
   const workers = [
+    new MetricsCollector({ ...common, budget, readWaits, readsQueue: has('web') || has('fetch') }),
+    ...(has('web') || has('fetch') ? [new Retention({ ...common, days: config.JOB_RETENTION_DAYS })] : []),
     ...(has('fetch')
       ? [
           new FetchWorker({
@@ -217,6 +224,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       boss,
       hub,
       budget,
+      readWaits,
       auth,
       disconnect: createDisconnectAthlete({ database, provider, accessTokens, erase, logger }),
       clock,

@@ -5,10 +5,9 @@ import type { DisconnectAthlete } from '../flows/disconnect-athlete.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
-import { createPacedRead } from '../infra/paced-read.ts';
 import type { Budget } from '../queue/budget.ts';
 import { countJobsByReason, sumCounts } from '../store/job-counts.ts';
-import { countWaits, sumWaits } from '../store/job-waits.ts';
+import { sumWaits, type Waits } from '../store/job-waits.ts';
 import type { AdminAuth } from './admin-auth.ts';
 import { createAudit } from './audit.ts';
 import { toBudgetBody } from './budget-body.ts';
@@ -43,6 +42,7 @@ export function createAdminApi(deps: {
   boss: PgBoss;
   hub: NotifyHub;
   budget: Budget;
+  readWaits: () => Promise<Waits>;
   auth: AdminAuth;
   disconnect: DisconnectAthlete;
   clock: Clock;
@@ -54,7 +54,7 @@ export function createAdminApi(deps: {
   const stopping = new AbortController();
   const audit = createAudit(database, deps.logger);
   const readCounts = async () => sumCounts(await countJobsByReason(database));
-  const readWaits = createPacedRead(async () => sumWaits(await countWaits(database)));
+  const readWaits = async () => sumWaits(await deps.readWaits());
   const stream = createEventStream({
     ...deps,
     figures: {

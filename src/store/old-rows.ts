@@ -1,0 +1,19 @@
+import type { Queryable } from '../infra/database.ts';
+
+/** What is kept for a time only, beside jobs. */
+export const KEPT_FOR_A_TIME = ['ledger entries', 'tombstones', 'audit entries'] as const;
+export type KeptForATime = (typeof KEPT_FOR_A_TIME)[number];
+
+const DELETE_BATCH: Record<KeptForATime, string> = {
+  'ledger entries': `DELETE FROM webhook_event WHERE id = ANY (ARRAY(
+    SELECT id FROM webhook_event WHERE last_received_at < $1 ORDER BY last_received_at LIMIT 1000)) RETURNING 1 AS one`,
+  tombstones: `DELETE FROM activity_tombstone WHERE activity_id = ANY (ARRAY(
+    SELECT activity_id FROM activity_tombstone WHERE deleted_at < $1 ORDER BY deleted_at LIMIT 1000)) RETURNING 1 AS one`,
+  'audit entries': `DELETE FROM audit_entry WHERE id = ANY (ARRAY(
+    SELECT id FROM audit_entry WHERE at < $1 ORDER BY at LIMIT 1000)) RETURNING 1 AS one`,
+};
+
+/** Deletes a batch of what is older than `before`. @returns how many rows; 0 when nothing is left */
+export async function deleteOldRows(database: Queryable, what: KeptForATime, before: Date): Promise<number> {
+  return (await database.query(DELETE_BATCH[what], [before])).length;
+}

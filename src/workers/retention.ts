@@ -1,0 +1,61 @@
+import { randomUUID } from 'node:crypto';
+import type { PgBoss } from 'pg-boss';
+import type { Clock } from '../domain/clock.ts';
+import { deleteJobs } from '../flows/delete-jobs.ts';
+import type { Database } from '../infra/database.ts';
+import type { Logger } from '../infra/logger.ts';
+import { databaseTime } from '../store/database-time.ts';
+import { holdDuty, leaveDuty } from '../store/duties.ts';
+import { deleteOldRows, KEPT_FOR_A_TIME } from '../store/old-rows.ts';
+import { Repeater } from './repeater.ts';
+
+const COMPONENT = 'retention';
+const EVERY_MS = 3_600_000;
+const HELD_MS = 600_000;
+const DAY_MS = 86_400_000;
+
+/**
+ * Removes what is older than the retention: finished jobs with their attempts, ledger entries, tombstones,
+ * audit entries. Never an open job, whatever its age. One process at a time, in small transactions.
+ */
+export class Retention {
+  readonly #options: { database: Database; boss: PgBoss; clock: Clock; logger: Logger; days: number };
+  readonly #holder = randomUUID();
+  readonly #stopping = new AbortController();
+  readonly #repeater: Repeater;
+
+  constructor(options: { database: Database; boss: PgBoss; clock: Clock; logger: Logger; days: number }) {
+    this.#options = options;
+    const { clock, logger } = options;
+    this.#repeater = new Repeater({ name: COMPONENT, everyMs: EVERY_MS, run: () => this.#purge(), clock, logger });
+  }
+
+  start(): void {
+    this.#repeater.start();
+  }
+
+  /** A purge under way ends between two batches. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#repeater.stop();
+  }
+
+  async #purge(): Promise<void> {
+    const { database, logger, days } = this.#options;
+    if (!(await holdDuty(database, 'retention', this.#holder, HELD_MS))) return;
+    const removed: Record<string, number> = {};
+    const signal = this.#stopping.signal;
+    for (const status of ['done', 'failed'] as const)
+      removed[`${status} jobs`] = await deleteJobs(this.#options, { status, olderThanMs: days * DAY_MS }, signal);
+    const before = new Date((await databaseTime(database)).getTime() - days * DAY_MS);
+    for (const what of KEPT_FOR_A_TIME) {
+      let rows = 0;
+      for (let batch = 1; batch > 0 && !signal.aborted; rows += batch)
+        batch = await deleteOldRows(database, what, before);
+      removed[what] = rows;
+    }
+    await leaveDuty(database, 'retention', this.#holder);
+    if (Object.values(removed).some((rows) => rows > 0))
+      logger.info(`removed what was older than ${days} days`, { component: COMPONENT, ...removed });
+  }
+}
