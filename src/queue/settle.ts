@@ -211,12 +211,10 @@ async function recordAttempt(
   result: 'retry' | 'put_back' | 'failed',
   error: string,
 ): Promise<void> {
-  await tx.query('INSERT INTO fetch_attempt (job_id, started_at, result, error) VALUES ($1, $2, $3, $4)', [
-    run.jobId,
-    run.startedAt,
-    result,
-    error,
-  ]);
+  await tx.query(
+    `INSERT INTO fetch_attempt (job_id, started_at, result, error) VALUES ($1, $2, $3, $4) RETURNING pg_notify('activity_sync', 'job')`,
+    [run.jobId, run.startedAt, result, error],
+  );
 }
 
 // pg-boss answers how many jobs a command changed; its types leave that out.

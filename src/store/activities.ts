@@ -58,8 +58,7 @@ export async function deleteActivity(tx: Queryable, activityId: Int64, athleteId
      ON CONFLICT (activity_id) DO UPDATE SET deleted_at = excluded.deleted_at`,
     [activityId, athleteId],
   );
-  const rows = await tx.query('DELETE FROM activity WHERE activity_id = $1 RETURNING activity_id', [activityId]);
-  return rows.length === 1;
+  return removeActivity(tx, activityId);
 }
 
 /** The columns of one activity as JSON bodies show them. */
@@ -115,7 +114,11 @@ export async function listActivities(
   );
 }
 
-/** Removes an activity that the provider no longer knows, with its thumbnail; leaves no tombstone. */
-export async function removeActivity(tx: Queryable, activityId: Int64): Promise<void> {
-  await tx.query('DELETE FROM activity WHERE activity_id = $1', [activityId]);
+/** Removes an activity with its thumbnail; leaves no tombstone. @returns whether it was stored */
+export async function removeActivity(tx: Queryable, activityId: Int64): Promise<boolean> {
+  const rows = await tx.query(
+    `DELETE FROM activity WHERE activity_id = $1 RETURNING pg_notify('activity_sync', 'activity:' || activity_id)`,
+    [activityId],
+  );
+  return rows.length === 1;
 }

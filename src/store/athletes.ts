@@ -87,7 +87,8 @@ export async function setAthleteState(
   detail: string,
 ): Promise<void> {
   await tx.query(
-    `UPDATE athlete SET state = $2, state_detail = $3, updated_at = sync_now() WHERE athlete_id = $1 AND state <> $2`,
+    `UPDATE athlete SET state = $2, state_detail = $3, updated_at = sync_now() WHERE athlete_id = $1 AND state <> $2
+     RETURNING pg_notify('activity_sync', 'athlete')`,
     [athleteId, state, detail],
   );
 }
