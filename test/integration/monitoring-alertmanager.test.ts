@@ -1,12 +1,18 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { stringify } from 'yaml';
 import { findProgram } from '../../alerting/src/find-program.ts';
+import {
+  type LocalChannel,
+  type LocalProgram,
+  startAlertmanager,
+  startChannel,
+} from '../../alerting/src/local-stack.ts';
 import { readAlertmanagerConfig, readSettings } from '../../k8s/src/read-layers.ts';
 import { runAlertTest, sendTestAlert } from '../../src/cli/alert-test.ts';
 
@@ -65,20 +71,23 @@ describe('the configuration of the Alertmanager', () => {
 });
 
 describe('a real Alertmanager with this configuration', () => {
-  let channel: Awaited<ReturnType<typeof startChannel>> | undefined;
-  let running: { process: ChildProcess; url: string } | undefined;
+  let channel: LocalChannel | undefined;
+  let running: LocalProgram | undefined;
   beforeAll(async () => {
     if (!alertmanager) return;
     channel = await startChannel();
-    running = await startAlertmanager(alertmanager, channel.url);
+    // Only the five minutes between two messages of a group are other than in the cluster.
+    running = await startAlertmanager({
+      program: alertmanager,
+      folder,
+      config,
+      webhookUrl: channel.url,
+      intervals: { group_interval: '1s' },
+    });
   });
   afterAll(async () => {
-    if (running?.process) {
-      const ended = new Promise((resolve) => running?.process.once('exit', resolve));
-      running.process.kill();
-      await ended;
-    }
-    await channel?.close();
+    await running?.stop();
+    await channel?.stop();
   });
 
   it('tells the channel of an alert within 30 seconds, then of its end, and never of the liveness alert', async () => {
@@ -116,7 +125,8 @@ describe('the test alert', () => {
       request.setEncoding('utf8').on('data', (chunk: string) => bodies.push(chunk));
       request.on('end', () => response.end());
     });
-    const url = await listen(server);
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const lines: string[] = [];
     expect(await runAlertTest(['--url', url], (line) => lines.push(line))).toBe(0);
     expect(JSON.parse(bodies.join(''))).toEqual([
@@ -129,81 +139,3 @@ describe('the test alert', () => {
     await new Promise((resolve) => server.close(resolve));
   });
 });
-
-interface ChannelMessage {
-  channel: string;
-  attachments: { title: string; text: string }[];
-}
-
-async function startChannel() {
-  const received: ChannelMessage[] = [];
-  let taken = 0;
-  let announce: () => void = () => undefined;
-  const server = createServer((request, response) => {
-    let body = '';
-    request.setEncoding('utf8').on('data', (chunk: string) => {
-      body += chunk;
-    });
-    request.on('end', () => {
-      received.push(JSON.parse(body) as ChannelMessage);
-      response.end('ok');
-      announce();
-    });
-  });
-  const url = await listen(server);
-  return {
-    url,
-    received,
-    async nextMessage(): Promise<ChannelMessage> {
-      if (received.length === taken) await new Promise<void>((resolve) => (announce = resolve));
-      taken += 1;
-      return received[taken - 1] as ChannelMessage;
-    },
-    close: () => {
-      server.closeAllConnections();
-      return new Promise((resolve) => server.close(resolve));
-    },
-  };
-}
-
-// Only the path of the secret and the five minutes between two messages of a group are others than in the cluster.
-async function startAlertmanager(program: string, webhookUrl: string) {
-  mkdirSync(join(folder, 'secrets'));
-  writeFileSync(join(folder, 'secrets/webhook-url'), webhookUrl);
-  const text = stringify(config)
-    .replace(/\/etc\/alertmanager\/secrets\/[^/]+/, join(folder, 'secrets'))
-    .replace('group_interval: 5m', 'group_interval: 1s');
-  writeFileSync(join(folder, 'alertmanager.yaml'), text);
-  const port = await freePort();
-  const process = spawn(
-    program,
-    [
-      `--config.file=${join(folder, 'alertmanager.yaml')}`,
-      `--storage.path=${join(folder, 'data')}`,
-      `--web.listen-address=127.0.0.1:${port}`,
-      '--cluster.listen-address=',
-    ],
-    { stdio: ['ignore', 'ignore', 'pipe'] },
-  );
-  await new Promise<void>((resolve, reject) => {
-    let log = '';
-    process.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
-      log += chunk;
-      if (/Listening on|msg=Listening/.test(log)) resolve();
-    });
-    process.once('exit', () => reject(new Error(`The Alertmanager ended: ${log}`)));
-  });
-  return { process, url: `http://127.0.0.1:${port}` };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  const url = await listen(server);
-  await new Promise((resolve) => server.close(resolve));
-  return Number(new URL(url).port);
-}
-
-async function listen(server: Server): Promise<string> {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
