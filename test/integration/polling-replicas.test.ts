@@ -94,6 +94,37 @@ describe('replicas', () => {
     expect(most).toBe(1);
   });
 
+  it('make one detail call for an activity of which webhooks tell three times and which polling sees too', async () => {
+    rig = await startRig({
+      env: { PROVIDER_AUTO_SYNC_ENABLED: 'true', FETCH_CONCURRENCY: '2' },
+      simulator: { latencyMs: 5 },
+    });
+    const { simulator, post } = rig;
+    await rig.startReplica();
+    const athleteId = await rig.connectAthlete();
+    const ids: string[] = [];
+    for (let round = 0; round < 8; round += 1) {
+      const { id } = simulator.addActivity(athleteId);
+      ids.push(id);
+      const event = {
+        object_type: 'activity',
+        object_id: id,
+        aspect_type: 'create',
+        owner_id: athleteId,
+        subscription_id: 1,
+        event_time: Math.floor(Date.now() / 1000),
+      };
+      const deliveries = [post(event), makeDue(rig), post(event), post(event)];
+      await Promise.all(round % 2 === 0 ? deliveries : deliveries.reverse());
+      await untilRow(rig, SWEPT);
+    }
+    for (const id of ids) await rig.untilJob(id, ({ status }) => status === 'done');
+    await makeDue(rig);
+    await untilRow(rig, SWEPT);
+    for (const id of ids) await rig.untilJob(id, ({ status }) => status === 'done');
+    expect(ids.map((id) => simulator.calls.filter((call) => call.activityId === id).length)).toEqual(ids.map(() => 1));
+  });
+
   it('take a sweep over from one that was killed, where it was', async () => {
     rig = await startRig({ env: { SERVICE_ROLES: 'web,fetch' } });
     const athletes: string[] = [];

@@ -1,0 +1,265 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { SyncProgress } from '../../src/flows/sync-progress.ts';
+import { READ_TOKEN, type Rig, startRig } from '../support/service.ts';
+
+type Sync = SyncProgress & { url: string };
+let rig: Rig;
+
+beforeAll(async () => {
+  rig = await startRig({ env: { FETCH_BACKOFF_BASE_MS: '20', FETCH_CONCURRENCY: '6', FETCH_TIMEOUT_MS: '2000' } });
+});
+afterAll(() => rig.close());
+afterEach(() => rig.simulator.faults.clear());
+
+const detailCalls = (activityId: string) => rig.simulator.calls.filter((call) => call.activityId === activityId).length;
+const listPath = /athlete\/activities/;
+
+async function begin(path: string, body: object = {}): Promise<string> {
+  const answer = await rig.admin(path, { method: 'POST', body: JSON.stringify(body) });
+  const begun = (await answer.json()) as { id: string; url: string };
+  expect(answer.status).toBe(202);
+  expect(begun).toEqual({ id: expect.stringMatching(/^\d+$/), url: `/api/admin/syncs/${begun.id}` });
+  expect(answer.headers.get('location')).toBe(begun.url);
+  return begun.url;
+}
+
+async function untilSync(url: string, fits: (sync: Sync) => boolean): Promise<Sync> {
+  for (;;) {
+    const sync = (await (await rig.admin(url)).json()) as Sync;
+    if (fits(sync)) return sync;
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}
+
+const hasEnded = ({ state }: Sync) => state !== 'running' && state !== 'waiting';
+const syncAthlete = async (athleteId: string, body: object = {}) =>
+  untilSync(await begin(`/api/admin/athletes/${athleteId}/sync`, body), hasEnded);
+
+describe('a bulk sync of one athlete', () => {
+  it('fetches what is unknown once, with reason manual, through the whole list', async () => {
+    const athleteId = await rig.connectAthlete();
+    const ids = rig.simulator.addHistory(athleteId, 450).map(({ id }) => id);
+    const sync = await syncAthlete(athleteId);
+    expect(sync).toMatchObject({
+      athleteId,
+      state: 'finished',
+      force: false,
+      athletes: { total: 1, listed: 1, failed: 0 },
+      listed: 450,
+      queued: 450,
+      fetched: 450,
+      fetchesFailed: 0,
+      total: 450,
+      waitingUntil: null,
+      expectedEnd: null,
+      error: null,
+    });
+    expect(ids.map(detailCalls)).toEqual(ids.map(() => 1));
+    expect(await rig.untilJob(ids[0] as string, () => true)).toMatchObject({ reason: 'manual', outcome: 'stored' });
+
+    expect(await syncAthlete(athleteId)).toMatchObject({ state: 'finished', listed: 450, queued: 0, fetched: 0 });
+    expect(ids.map(detailCalls)).toEqual(ids.map(() => 1));
+  });
+
+  it('with force fetches each activity again, once', async () => {
+    const athleteId = await rig.connectAthlete();
+    const ids = rig.simulator.addHistory(athleteId, 230).map(({ id }) => id);
+    await syncAthlete(athleteId);
+    expect(await syncAthlete(athleteId, { force: true })).toMatchObject({ force: true, queued: 230, fetched: 230 });
+    expect(ids.map(detailCalls)).toEqual(ids.map(() => 2));
+  });
+
+  it('keeps to after and before, both exclusive, as ISO 8601 or epoch seconds', async () => {
+    const athleteId = await rig.connectAthlete();
+    const ids = ['01', '02', '03', '04', '05'].map(
+      (day) => rig.simulator.addActivity(athleteId, { startDate: `2025-03-${day}T08:00:00Z` }).id,
+    );
+    const after = '2025-03-02T08:00:00Z';
+    const before = Date.parse('2025-03-05T08:00:00Z') / 1000;
+    expect(await syncAthlete(athleteId, { after, before })).toMatchObject({
+      after: '2025-03-02T08:00:00.000Z',
+      before: '2025-03-05T08:00:00.000Z',
+      listed: 2,
+      fetched: 2,
+    });
+    expect(ids.map(detailCalls)).toEqual([0, 0, 1, 1, 0]);
+  });
+
+  it('misses none and repeats none where more activities than a page holds start in one second', async () => {
+    const athleteId = await rig.connectAthlete();
+    const at = (startDate: string, count: number) =>
+      Array.from({ length: count }, () => rig.simulator.addActivity(athleteId, { startDate, kind: 'manual' }).id);
+    const ids = [
+      ...at('2025-02-01T10:00:00Z', 5),
+      ...at('2025-02-01T09:00:00Z', 430),
+      ...at('2025-02-01T08:59:59Z', 3),
+    ];
+    expect(await syncAthlete(athleteId)).toMatchObject({ listed: 438, queued: 438, fetched: 438 });
+    expect(ids.map(detailCalls)).toEqual(ids.map(() => 1));
+  });
+
+  it('is not disturbed by activities that come and go while it reads', async () => {
+    const athleteId = await rig.connectAthlete();
+    const ids = rig.simulator.addHistory(athleteId, 420).map(({ id }) => id);
+    const second = rig.simulator.faults.add({ kind: 'hold', match: { path: listPath, athleteId }, times: 1 });
+    const url = await begin(`/api/admin/athletes/${athleteId}/sync`);
+    await second.held;
+    for (let n = 0; n < 30; n += 1) rig.simulator.addActivity(athleteId);
+    for (const id of ids.slice(400)) rig.simulator.deleteActivity(id);
+    second.release();
+    expect(await untilSync(url, hasEnded)).toMatchObject({ state: 'finished' });
+    expect(ids.slice(0, 400).map(detailCalls)).toEqual(ids.slice(0, 400).map(() => 1));
+  });
+
+  it('fails when the provider does not let the athlete’s list be read', async () => {
+    const athleteId = await rig.connectAthlete();
+    rig.simulator.faults.add({ kind: 'status', status: 403, match: { path: listPath, athleteId } });
+    const sync = await syncAthlete(athleteId);
+    expect(sync).toMatchObject({ state: 'failed', athletes: { total: 1, listed: 0, failed: 1 } });
+    expect(sync.error).toContain('HTTP 403');
+  });
+
+  it('tries a page again after a failure, and gives up after the sixth in a row', async () => {
+    const athleteId = await rig.connectAthlete();
+    rig.simulator.addHistory(athleteId, 2);
+    rig.simulator.faults.add({ kind: 'status', status: 500, match: { path: listPath, athleteId }, times: 5 });
+    expect(await syncAthlete(athleteId)).toMatchObject({ state: 'finished', fetched: 2 });
+    rig.simulator.faults.add({ kind: 'garbage', match: { path: listPath, athleteId } });
+    expect(await syncAthlete(athleteId)).toMatchObject({ state: 'failed' });
+  });
+
+  it('counts what could not be fetched', async () => {
+    const athleteId = await rig.connectAthlete();
+    const [gone] = rig.simulator.addHistory(athleteId, 3);
+    rig.simulator.faults.add({ kind: 'status', status: 404, match: { activityId: gone?.id as string } });
+    expect(await syncAthlete(athleteId)).toMatchObject({ state: 'finished', queued: 3, fetched: 2, fetchesFailed: 1 });
+  });
+
+  it('is gone, with all it noted, when the athlete is erased', async () => {
+    const athleteId = await rig.connectAthlete();
+    rig.simulator.addHistory(athleteId, 5);
+    const hold = rig.simulator.faults.add({ kind: 'hold', match: { path: /activities\/\d/, athleteId } });
+    const url = await begin(`/api/admin/athletes/${athleteId}/sync`);
+    await hold.held;
+    await rig.post({
+      object_type: 'athlete',
+      object_id: athleteId,
+      aspect_type: 'update',
+      owner_id: athleteId,
+      subscription_id: 1,
+      event_time: Math.floor(Date.now() / 1000) + 120,
+      updates: { authorized: 'false' },
+    });
+    hold.release();
+    expect((await rig.admin(url)).status).toBe(404);
+    for (const table of ['manual_sync', 'manual_sync_walk', 'manual_sync_item', 'polling_visit']) {
+      const rows = await rig.service.database.query(`SELECT FROM ${table} WHERE athlete_id = $1`, [athleteId]);
+      expect(rows).toHaveLength(0);
+    }
+  });
+});
+
+describe('a bulk sync of all athletes', () => {
+  it('goes through every healthy athlete, and goes on without one who must connect again', async () => {
+    const [good, refused] = [await rig.connectAthlete(), await rig.connectAthlete()];
+    const ids = rig.simulator.addHistory(good, 4).map(({ id }) => id);
+    rig.simulator.faults.add({ kind: 'status', status: 403, match: { path: listPath, athleteId: refused } });
+    const sync = await untilSync(await begin('/api/admin/sync'), hasEnded);
+    expect(sync).toMatchObject({ athleteId: null, state: 'finished', athletes: { failed: 1 } });
+    expect(sync.athletes.listed).toBe(sync.athletes.total - 1);
+    expect(sync.error).toContain(refused);
+    expect(ids.map(detailCalls)).toEqual(ids.map(() => 1));
+  });
+});
+
+describe('cancelling', () => {
+  it('stops the listing and removes what nobody has begun, but nothing that others asked for', async () => {
+    const athleteId = await rig.connectAthlete();
+    const ids = rig.simulator.addHistory(athleteId, 250).map(({ id }) => id);
+    const hold = rig.simulator.faults.add({ kind: 'hold', match: { path: /activities\/\d/, athleteId } });
+    const url = await begin(`/api/admin/athletes/${athleteId}/sync`);
+    await untilSync(url, ({ queued, total }) => queued === 250 && total === 250);
+    const wanted = ids[0] as string;
+    await rig.post({
+      object_type: 'activity',
+      object_id: wanted,
+      aspect_type: 'create',
+      owner_id: athleteId,
+      subscription_id: 1,
+      event_time: 1_746_000_000,
+    });
+    const cancelled = await rig.admin(`${url}/cancel`, { method: 'POST' });
+    expect(cancelled.status).toBe(200);
+    expect(await cancelled.json()).toMatchObject({ state: 'cancelled', expectedEnd: null });
+    await untilRows(
+      `SELECT FROM activity_fetch_job WHERE athlete_id = $1 AND reason = 'manual' AND outcome IS NULL`,
+      athleteId,
+      (left) => left <= 6,
+    );
+    hold.release();
+    await untilRows(
+      'SELECT FROM activity_fetch_job WHERE athlete_id = $1 AND outcome IS NULL',
+      athleteId,
+      (left) => left === 0,
+    );
+    expect(detailCalls(wanted)).toBe(1);
+    expect(ids.filter((id) => detailCalls(id) > 0).length).toBeLessThanOrEqual(7);
+    const queue = await rig.service.database.query(`SELECT FROM fetch_queue() f WHERE f.waiting`);
+    expect(queue).toHaveLength(0);
+
+    expect((await rig.admin(`${url}/cancel`, { method: 'POST' })).status).toBe(200);
+    expect(await syncAthlete(athleteId)).toMatchObject({ state: 'finished', listed: 250 });
+    expect(ids.map(detailCalls)).toEqual(ids.map(() => 1));
+  });
+
+  it('is refused for a sync that has ended', async () => {
+    const athleteId = await rig.connectAthlete();
+    const { url } = await syncAthlete(athleteId);
+    expect((await rig.admin(`${url}/cancel`, { method: 'POST' })).status).toBe(409);
+  });
+});
+
+async function untilRows(query: string, athleteId: string, fits: (rows: number) => boolean): Promise<void> {
+  while (!fits((await rig.service.database.query(query, [athleteId])).length)) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+describe('the sync endpoints', () => {
+  it('refuse an athlete who is not connected, or must connect again first', async () => {
+    expect((await rig.admin('/api/admin/athletes/999999/sync', { method: 'POST' })).status).toBe(404);
+    const athleteId = await rig.connectAthlete();
+    await rig.service.database.query(`UPDATE athlete SET state = 'reconnect' WHERE athlete_id = $1`, [athleteId]);
+    const answer = await rig.admin(`/api/admin/athletes/${athleteId}/sync`, { method: 'POST' });
+    expect(answer.status).toBe(409);
+    expect(await answer.json()).toMatchObject({ detail: expect.stringContaining('connect again') });
+  });
+
+  it.each([
+    [{ after: 'yesterday' }, 'body.after'],
+    [{ before: 12.5 }, 'body.before'],
+    [{ after: 2000, before: 1000 }, 'body.before'],
+    [{ force: 'yes' }, 'body.force'],
+    [{ since: 1 }, 'body.since'],
+  ])('name the bad field of %j', async (body, field) => {
+    const answer = await rig.admin('/api/admin/sync', { method: 'POST', body: JSON.stringify(body) });
+    expect(answer.status).toBe(400);
+    expect(((await answer.json()) as { errors: { field: string }[] }).errors.map((one) => one.field)).toEqual([field]);
+  });
+
+  it('list syncs newest first, by pages; who may only look can begin none', async () => {
+    const first = (await (await rig.admin('/api/admin/syncs?limit=3')).json()) as { syncs: Sync[]; nextCursor: string };
+    expect(first.syncs).toHaveLength(3);
+    const ids = first.syncs.map(({ id }) => Number(id));
+    expect(ids).toEqual([...ids].sort((a, b) => b - a));
+    const second = (await (
+      await rig.admin(`/api/admin/syncs?limit=3&cursor=${first.nextCursor}`)
+    ).json()) as typeof first;
+    expect(Number(second.syncs[0]?.id)).toBeLessThan(ids[2] as number);
+    const looker = { headers: { authorization: `Bearer ${READ_TOKEN}` } };
+    expect((await fetch(`${rig.service.url}/api/admin/syncs`, looker)).status).toBe(200);
+    expect((await fetch(`${rig.service.url}/api/admin/sync`, { method: 'POST', ...looker })).status).toBe(403);
+    expect((await fetch(`${rig.service.url}/api/admin/syncs`)).status).toBe(401);
+    expect((await rig.admin('/api/admin/syncs/424242')).status).toBe(404);
+  });
+});
