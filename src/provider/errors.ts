@@ -1,3 +1,5 @@
+import { toStorableText } from '../domain/storable-text.ts';
+
 /** What went wrong in a call to the provider, by what to do about it. */
 export type ProviderErrorCode =
   | 'NETWORK' // no answer: retry
@@ -80,20 +82,18 @@ function retryAfterMsOf(answer: {
   return Number.isNaN(at) ? undefined : Math.max(0, at - (Number.isNaN(sentAt) ? answer.now : sentAt));
 }
 
+const MAX_WORDS = 200;
+
 // Error bodies come in several forms, and sometimes empty.
 function messageOf(body: string): string | undefined {
   try {
-    const parsed = JSON.parse(body) as { message?: unknown; errors?: unknown };
+    const parsed = (JSON.parse(body) ?? {}) as { message?: unknown; errors?: unknown };
     const first = Array.isArray(parsed.errors) ? (parsed.errors[0] as Record<string, unknown> | undefined) : undefined;
     const detail = first
       ? [first.resource, first.field, first.code].filter((part) => typeof part === 'string' && part !== '').join(' ')
       : undefined;
-    return (
-      [parsed.message, detail]
-        .filter((part) => typeof part === 'string' && part !== '')
-        .join(': ')
-        .slice(0, 200) || undefined
-    );
+    const words = [parsed.message, detail].filter((part) => typeof part === 'string' && part !== '').join(': ');
+    return toStorableText(words.slice(0, MAX_WORDS)) || undefined; // it is kept with the job
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
     throw error;
