@@ -1,0 +1,124 @@
+import { describe, expect, it } from '@jest/globals';
+import { ConfigError, readConfig, VARIABLES } from '../../src/infra/config.ts';
+
+const REQUIRED = {
+  PROVIDER_CLIENT_ID: '12345',
+  PROVIDER_CLIENT_SECRET: 'client-secret',
+  NEXT_PUBLIC_BASE_URL: 'https://sync.example.com/',
+  PROVIDER_VERIFY_TOKEN: 'verify-token',
+};
+const KEY = 'ab'.repeat(32);
+const messageOf = (env: Record<string, string>): string => {
+  try {
+    readConfig(env);
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError);
+    return (error as Error).message;
+  }
+  throw new Error('the configuration was accepted');
+};
+
+describe('the configuration', () => {
+  it('has the documented defaults', () => {
+    expect(readConfig(REQUIRED)).toMatchObject({
+      NEXT_PUBLIC_BASE_URL: 'https://sync.example.com',
+      PROVIDER_RATE_LIMIT_CAPACITY: 600,
+      PROVIDER_RATE_LIMIT_INTERVAL: 900_000,
+      PROVIDER_ATHLETE_COOLDOWN: 15_000,
+      PROVIDER_AUTO_SYNC_ENABLED: true,
+      PROVIDER_WORKER_INTERVAL_MS: 240 * 60_000,
+      DATABASE_URL: undefined,
+      DATA_DIR: './data',
+      PORT: 3000,
+      ADMIN_TOKEN: undefined,
+      PROVIDER_API_URL: 'https://www.strava.com',
+      SERVICE_ROLES: ['web', 'fetch', 'thumbnail', 'polling'],
+      LOG_LEVEL: 'info',
+      FETCH_CONCURRENCY: 3,
+      FETCH_POLL_INTERVAL_MS: 2000,
+      FETCH_STALE_AFTER_MS: 300_000,
+      FETCH_BACKOFF_BASE_MS: 30_000,
+      FETCH_BACKOFF_CAP_MS: 3_600_000,
+      FETCH_TIMEOUT_MS: 10_000,
+      POLLING_STOP_AFTER: 20,
+      THUMBNAIL_SIZE: 256,
+      THUMBNAIL_DEBUG: false,
+      THUMBNAIL_MAP_SOURCE: 'none',
+      JOB_RETENTION_DAYS: 30,
+    });
+  });
+
+  it('takes an empty variable as unset', () => {
+    expect(readConfig({ ...REQUIRED, PORT: '', ADMIN_TOKEN: '  ', FETCH_CONCURRENCY: '' })).toMatchObject({
+      PORT: 3000,
+      ADMIN_TOKEN: undefined,
+      FETCH_CONCURRENCY: 3,
+    });
+  });
+
+  it.each([
+    ['false', false],
+    ['0', false],
+    ['disabled', false],
+    ['true', true],
+    ['1', true],
+    ['enabled', true],
+  ])('takes PROVIDER_AUTO_SYNC_ENABLED=%s', (given, enabled) => {
+    expect(readConfig({ ...REQUIRED, PROVIDER_AUTO_SYNC_ENABLED: given }).PROVIDER_AUTO_SYNC_ENABLED).toBe(enabled);
+  });
+
+  it('takes a comma list of roles, and asks for the verify token of the role web alone', () => {
+    const { PROVIDER_VERIFY_TOKEN, ...rest } = REQUIRED;
+    expect(PROVIDER_VERIFY_TOKEN).toBeDefined();
+    expect(readConfig({ ...rest, SERVICE_ROLES: 'fetch, thumbnail' }).SERVICE_ROLES).toEqual(['fetch', 'thumbnail']);
+    expect(messageOf(rest)).toContain('PROVIDER_VERIFY_TOKEN is missing');
+  });
+
+  it('asks for the encryption key together with DATABASE_URL', () => {
+    const DATABASE_URL = 'postgres://user:database-password@db.example.com/sync';
+    expect(messageOf({ ...REQUIRED, DATABASE_URL })).toContain('TOKEN_ENCRYPTION_KEY is missing');
+    expect(readConfig({ ...REQUIRED, DATABASE_URL, TOKEN_ENCRYPTION_KEY: `${KEY},${KEY}` })).toMatchObject({
+      DATABASE_URL,
+    });
+  });
+});
+
+describe('a start with wrong variables', () => {
+  const WRONG = {
+    NEXT_PUBLIC_BASE_URL: 'sync.example.com',
+    PROVIDER_RATE_LIMIT_CAPACITY: '0',
+    PROVIDER_RATE_LIMIT_INTERVAL: 'a quarter',
+    PROVIDER_AUTO_SYNC_ENABLED: 'perhaps',
+    DATABASE_URL: 'mysql://root:hunter2@db',
+    PORT: '70000',
+    ADMIN_TOKEN: 'short-secret',
+    TOKEN_ENCRYPTION_KEY: 'not-hexadecimal-secret',
+    PROVIDER_API_URL: 'ftp://provider',
+    SERVICE_ROLES: 'web,cook',
+    LOG_LEVEL: 'loud',
+    FETCH_CONCURRENCY: '1.5',
+    THUMBNAIL_SIZE: '8',
+    THUMBNAIL_MAP_SOURCE: 'https://tiles.example.com/tile.png',
+  };
+  const message = messageOf(WRONG);
+  const names = [...Object.keys(WRONG), 'PROVIDER_CLIENT_ID', 'PROVIDER_CLIENT_SECRET'];
+
+  it.each(names)('names %s with its meaning and an example, in one message', (name) => {
+    const line = message.split('\n').find((text) => text.startsWith(`  ${name} `));
+    const { meaning, example } = VARIABLES[name as keyof typeof VARIABLES];
+    expect(line).toContain(meaning);
+    expect(line).toContain(`Example: ${name}=${example}`);
+  });
+
+  it('names each once, and says how many there are', () => {
+    const lines = message.split('\n').slice(1);
+    expect(new Set(lines.map((line) => line.trim().split(' ')[0])).size).toBe(lines.length);
+    expect(message).toMatch(`${lines.length} variables need attention`);
+  });
+
+  it('prints no value, least of all a secret', () => {
+    for (const secret of ['hunter2', 'short-secret', 'not-hexadecimal-secret', 'perhaps', 'cook']) {
+      expect(message).not.toContain(secret);
+    }
+  });
+});
