@@ -1,6 +1,7 @@
 import { startService } from './compose.ts';
 import { ConfigError, readConfig } from './infra/config.ts';
 import { EmbeddedPostgresError } from './infra/embedded/embedded-postgres-error.ts';
+import { ListenError } from './infra/http-server.ts';
 import { createLogger } from './infra/logger.ts';
 import { MigrationError, migrate } from './infra/migrate.ts';
 import { openStorage } from './infra/storage.ts';
@@ -55,8 +56,9 @@ function untilAskedToStop(): Promise<void> {
 }
 
 main().catch((error: unknown) => {
-  const foreseen =
-    error instanceof ConfigError || error instanceof MigrationError || error instanceof EmbeddedPostgresError;
-  process.stderr.write(`${foreseen ? error.message : ((error as Error).stack ?? String(error))}\n`);
+  const foreseen = [ConfigError, MigrationError, EmbeddedPostgresError, ListenError].some(
+    (kind) => error instanceof kind,
+  );
+  process.stderr.write(`${foreseen ? (error as Error).message : ((error as Error).stack ?? String(error))}\n`);
   process.exitCode = error instanceof ConfigError ? EXIT_CONFIG : 1;
 });

@@ -1,0 +1,98 @@
+import type { Express } from 'express';
+import { createAcceptWebhook } from '../flows/accept-webhook.ts';
+import { createConnectAthlete } from '../flows/connect-athlete.ts';
+import { createDisconnectAthlete } from '../flows/disconnect-athlete.ts';
+import { createEraseAthlete } from '../flows/erase-athlete.ts';
+import { createKnownSubscriptions } from '../flows/known-subscriptions.ts';
+import { createSubscriptions } from '../flows/manage-subscriptions.ts';
+import { createSyncs } from '../flows/sync-progress.ts';
+import { createAdminApi } from '../http/admin-api.ts';
+import { createAdminAuth } from '../http/admin-auth.ts';
+import { createApp } from '../http/app.ts';
+import { adminSyncRoutes } from '../http/routes/admin-syncs.ts';
+import { adminWebhookRoutes } from '../http/routes/admin-webhooks.ts';
+import { createHealthRouter } from '../http/routes/health.ts';
+import { createOauthRouter } from '../http/routes/oauth.ts';
+import { createPagesRouter } from '../http/routes/pages.ts';
+import { createWebhookRouter, WEBHOOK_PATH } from '../http/routes/webhook.ts';
+import { limitSignIn } from '../http/sign-in-limit.ts';
+import { type Parts, VERSION } from './parts.ts';
+
+/** The HTTP side of a process: health for every role, everything else for the role web. */
+export interface Web {
+  app: Express;
+  /** Ends what would keep the server from closing: the live event streams. */
+  stop(): void;
+}
+
+export function createWeb(parts: Parts, options: { openPages: boolean }): Web {
+  const { database, boss, hub, logger, metrics } = parts;
+  const health = createHealthRouter({
+    metrics,
+    readiness: {
+      database: async () => ((await database.query('SELECT 1')).length === 1 ? true : 'no answer'),
+      schema: async () => ((await boss.isInstalled()) ? true : 'not migrated'),
+      listener: async () => (hub.connected ? true : 'the LISTEN connection is down; it is being made anew'),
+    },
+  });
+  if (!parts.has('web')) {
+    return { app: createApp({ first: [], routers: [health], logger, metrics }), stop: () => undefined };
+  }
+  return createPublicWeb(parts, health, options);
+}
+
+function createPublicWeb(
+  parts: Parts,
+  health: ReturnType<typeof createHealthRouter>,
+  options: { openPages: boolean },
+): Web {
+  const { config, database, boss, provider, logger, metrics, now } = parts;
+  const baseUrl = config.NEXT_PUBLIC_BASE_URL;
+  const verifyToken = config.PROVIDER_VERIFY_TOKEN ?? '';
+  const knownSubscriptions = createKnownSubscriptions(database, logger, now);
+  const auth = createAdminAuth({
+    adminToken: config.ADMIN_TOKEN,
+    readToken: config.ADMIN_READ_TOKEN,
+    secureCookie: baseUrl.startsWith('https:'),
+    now,
+  });
+  const connectAthlete = createConnectAthlete({
+    ...parts,
+    redirectUri: `${baseUrl}/api/provider/callback`,
+    stateSecret: config.PROVIDER_CLIENT_SECRET,
+  });
+  const erase = createEraseAthlete({ database, boss, logger });
+  const adminApi = createAdminApi({
+    ...parts,
+    auth,
+    disconnect: createDisconnectAthlete({ ...parts, erase }),
+    moreRoutes: [
+      ...adminWebhookRoutes({
+        subscriptions: createSubscriptions(database, provider, knownSubscriptions),
+        callbackUrl: `${baseUrl}${WEBHOOK_PATH}`,
+        verifyToken,
+      }),
+      ...adminSyncRoutes({
+        syncs: createSyncs({
+          ...parts,
+          cooldownMs: config.PROVIDER_ATHLETE_COOLDOWN,
+          retentionDays: config.JOB_RETENTION_DAYS,
+        }),
+      }),
+    ],
+    about: { version: VERSION, url: baseUrl },
+  });
+  const webhook = createWebhookRouter({
+    acceptWebhook: createAcceptWebhook(database, boss),
+    deauthorize: erase,
+    knownSubscriptions,
+    verifyToken,
+    webhookSecret: config.PROVIDER_WEBHOOK_SECRET,
+    logger,
+    metrics,
+    now,
+  });
+  const pages = createPagesRouter({ database, auth, open: options.openPages, signInLimit: limitSignIn() });
+  const routers = [health, createOauthRouter(connectAthlete), adminApi.router, pages];
+  return { app: createApp({ first: [webhook], routers, logger, metrics }), stop: () => adminApi.stop() };
+}

@@ -1,0 +1,63 @@
+import { createListPage } from '../flows/list-page.ts';
+import { createStoreRun } from '../flows/store-run.ts';
+import { budgetMargins } from '../queue/budget.ts';
+import { createClaimRuns } from '../queue/claim.ts';
+import { createTileSource, type TileSource } from '../thumbnail/tile-source.ts';
+import { FetchWorker } from '../workers/fetch-worker.ts';
+import { MetricsCollector } from '../workers/metrics-collector.ts';
+import { PollingWorker } from '../workers/polling-worker.ts';
+import { Retention } from '../workers/retention.ts';
+import { SyncWorker } from '../workers/sync-worker.ts';
+import { ThumbnailWorker } from '../workers/thumbnail-worker.ts';
+import type { Parts } from './parts.ts';
+
+/** Something that works in the background of a process. */
+export interface Worker {
+  start(): void;
+  /** @param graceMs for what is under way to end by itself */
+  stop(graceMs: number): Promise<void>;
+}
+
+const TILES_KEPT = 500;
+const TILE_TIMEOUT_MS = 5000;
+
+/** The workers of a process's roles, and what they hold open. */
+export function createWorkers(parts: Parts): { workers: Worker[]; close(): void } {
+  const { config, has, random } = parts;
+  const backoff = { baseMs: config.FETCH_BACKOFF_BASE_MS, capMs: config.FETCH_BACKOFF_CAP_MS };
+  const listPage = createListPage(parts);
+  const workers: Worker[] = [new MetricsCollector({ ...parts, readsQueue: has('web') || has('fetch') })];
+  if (has('web') || has('fetch')) workers.push(new Retention({ ...parts, days: config.JOB_RETENTION_DAYS }));
+  if (has('fetch')) {
+    workers.push(
+      new FetchWorker({
+        ...parts,
+        claimRuns: createClaimRuns(parts.database, parts.boss),
+        storeRun: createStoreRun(parts.database, parts.boss),
+        backoff,
+        cooldownMs: config.PROVIDER_ATHLETE_COOLDOWN,
+        grantValidMs: budgetMargins(config.PROVIDER_RATE_LIMIT_INTERVAL).lagMs,
+        callWithinMs: config.FETCH_TIMEOUT_MS,
+      }),
+    );
+  }
+  const map = has('thumbnail') ? openMap(parts) : undefined;
+  if (has('thumbnail')) {
+    workers.push(new ThumbnailWorker({ ...parts, sizePx: config.THUMBNAIL_SIZE, debug: config.THUMBNAIL_DEBUG, map }));
+  }
+  if (has('polling')) {
+    workers.push(new PollingWorker({ ...parts, listPage, backoff, random, stopAfter: config.POLLING_STOP_AFTER }));
+  }
+  if (has('polling') || has('fetch')) workers.push(new SyncWorker({ ...parts, listPage, backoff, random }));
+  return { workers, close: () => map?.close() };
+}
+
+function openMap({ config, userAgent }: Parts): TileSource | undefined {
+  if (config.THUMBNAIL_MAP_SOURCE === 'none') return undefined;
+  return createTileSource({
+    urlTemplate: config.THUMBNAIL_MAP_SOURCE,
+    userAgent,
+    cacheMaxTiles: TILES_KEPT,
+    timeoutMs: TILE_TIMEOUT_MS,
+  });
+}
