@@ -1,0 +1,73 @@
+import { describe, expect, it } from '@jest/globals';
+import { Problem } from '../../src/http/problem.ts';
+import { readWebhookEvent } from '../../src/http/webhook-event.ts';
+
+const EVENT = {
+  object_type: 'activity',
+  object_id: 1360128428,
+  aspect_type: 'update',
+  owner_id: '134815',
+  subscription_id: 120475,
+  event_time: 1516126040,
+  updates: { title: 'Messy', private: 'true' },
+};
+const errorsOf = (body: unknown) => {
+  try {
+    readWebhookEvent(body);
+  } catch (error) {
+    expect(error).toBeInstanceOf(Problem);
+    return (error as Problem).errors.map(({ field }) => field);
+  }
+  return [];
+};
+
+describe('the body of a delivery', () => {
+  it('of an activity becomes an event with ids as text and an exact time', () => {
+    expect(readWebhookEvent(EVENT)).toEqual({
+      objectType: 'activity',
+      objectId: '1360128428',
+      ownerId: '134815',
+      aspect: 'update',
+      eventTime: '2018-01-16T18:07:20.000Z',
+      subscriptionId: '120475',
+      updates: { title: 'Messy', private: 'true' },
+    });
+  });
+
+  it('takes booleans where the provider sends them, a time as text, and no updates at all', () => {
+    expect(readWebhookEvent({ ...EVENT, updates: { private: true } })).toMatchObject({ updates: { private: true } });
+    expect(readWebhookEvent({ ...EVENT, event_time: '1516126040' })).toMatchObject({
+      eventTime: '2018-01-16T18:07:20.000Z',
+    });
+    const { updates, ...rest } = EVENT;
+    expect(updates).toBeDefined();
+    expect(readWebhookEvent(rest)).toMatchObject({ updates: {} });
+  });
+
+  it.each([
+    ['"false"', 'false', true],
+    ['false', false, true],
+    ['"true"', 'true', false],
+    ['missing', undefined, false],
+    ['null', null, false],
+    ['0', 0, false],
+  ])('of an athlete withdraws access when authorized is "false": %s', (_case, authorized, deauthorized) => {
+    const updates = authorized === undefined ? {} : { authorized };
+    expect(readWebhookEvent({ ...EVENT, object_type: 'athlete', updates })).toMatchObject({
+      objectType: 'athlete',
+      ownerId: '134815',
+      deauthorized,
+      eventTime: new Date(1516126040 * 1000),
+    });
+  });
+
+  it('is refused with every bad field named', () => {
+    expect(errorsOf({ ...EVENT, object_id: 0, aspect_type: 'x', event_time: 1.5 })).toEqual([
+      'body.object_id',
+      'body.aspect_type',
+      'body.event_time',
+    ]);
+    expect(errorsOf({ ...EVENT, updates: { title: ['x'] } })).toEqual(['body.updates.title']);
+    for (const body of [null, undefined, 'text', 5, [], true]) expect(errorsOf(body)).toEqual(['body']);
+  });
+});
