@@ -59,13 +59,11 @@ describe('the configuration of the Alertmanager', () => {
   ])('sends %s', (_, labels, receiver) => {
     if (!amtool) return;
     writeFileSync(join(folder, 'routes.yaml'), stringify(config));
-    const routed = execFileSync(amtool, [
-      'config',
-      'routes',
-      'test',
-      `--config.file=${join(folder, 'routes.yaml')}`,
-      ...labels,
-    ]);
+    const routed = execFileSync(
+      amtool,
+      ['config', 'routes', 'test', `--config.file=${join(folder, 'routes.yaml')}`, ...labels],
+      { stdio: 'pipe' },
+    );
     expect(routed.toString().trim()).toBe(receiver);
   });
 });
