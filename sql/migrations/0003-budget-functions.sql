@@ -5,12 +5,11 @@
 CREATE FUNCTION budget_at(b rate_budget, p_at timestamptz) RETURNS rate_budget LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
-  v_interval_s numeric := b.interval_ms / 1000.0;
-  v_start timestamptz := to_timestamp(floor(extract(epoch FROM p_at) / v_interval_s) * v_interval_s);
-  v_passed numeric;
+  v_start timestamptz := date_bin(b.interval_ms * interval '1 ms', p_at, 'epoch');
+  v_passed integer;
 BEGIN
   IF v_start > b.window_start THEN
-    v_passed := round(extract(epoch FROM v_start - b.window_start) / v_interval_s);
+    v_passed := least(1000, round(extract(epoch FROM v_start - b.window_start) * 1000 / b.interval_ms));
     IF b.reduced_capacity IS NOT NULL THEN
       b.reduced_capacity := least(b.capacity,
         b.reduced_capacity + ceil(b.capacity / 10.0) * (v_passed - CASE WHEN b.throttled THEN 1 ELSE 0 END));
@@ -44,29 +43,78 @@ AS $$ SELECT least(b.capacity, b.provider_limit, b.reduced_capacity) $$;
 CREATE FUNCTION budget_opens_at(b rate_budget, p_reason text, p_at timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
-  v_capacity integer := budget_capacity(b);
-  v_background integer := greatest(floor(v_capacity * 0.9), least(v_capacity, 1));
-  v_interval interval := b.interval_ms * interval '1 ms';
+  v_capacity integer := least(b.capacity, b.provider_limit, b.reduced_capacity);
+  v_background integer;
   v_guard interval := b.guard_ms * interval '1 ms';
-  v_end timestamptz := b.window_start + v_interval;
   v_opens timestamptz := b.blocked_until;
 BEGIN
-  IF b.daily_limit IS NOT NULL AND b.daily_used >= b.daily_limit THEN
+  IF b.daily_used >= b.daily_limit THEN
     v_opens := greatest(v_opens, ((b.day + 1)::timestamp AT TIME ZONE 'UTC') + v_guard);
   END IF;
   IF p_reason = 'webhook' THEN
     IF b.used >= v_capacity THEN
-      v_opens := greatest(v_opens, v_end + v_guard);
-    ELSIF p_at < b.window_start + v_guard AND b.previous_used >= v_capacity THEN
+      v_opens := greatest(v_opens, b.window_start + b.interval_ms * interval '1 ms' + v_guard);
+    ELSIF b.previous_used >= v_capacity THEN
       v_opens := greatest(v_opens, b.window_start + v_guard);
     END IF;
-  ELSIF b.used >= v_background THEN
-    v_opens := greatest(v_opens, v_end + v_guard);
-  ELSE
-    v_opens := greatest(v_opens, b.window_start + v_guard,
-      b.window_start + v_interval * (0.95 * b.background_used / v_background));
+    RETURN v_opens;
   END IF;
-  RETURN v_opens;
+  v_background := greatest(floor(v_capacity * 0.9), least(v_capacity, 1));
+  IF b.used >= v_background THEN
+    RETURN greatest(v_opens, b.window_start + b.interval_ms * interval '1 ms' + v_guard);
+  END IF;
+  RETURN greatest(v_opens, b.window_start + v_guard,
+    b.window_start + b.interval_ms * (0.95 * b.background_used / v_background) * interval '1 ms');
+END
+$$;
+
+-- The budget, for one who may change it: under the advisory lock until the transaction ends.
+CREATE FUNCTION lock_budget() RETURNS rate_budget LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+  b rate_budget;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
+  SELECT * INTO b FROM rate_budget;
+  RETURN b;
+END
+$$;
+
+-- Writes the budget back, under its lock. What is configured is left as it is.
+CREATE FUNCTION save_budget(b rate_budget) RETURNS void LANGUAGE sql VOLATILE
+AS $$
+  UPDATE rate_budget SET
+    window_start = b.window_start,
+    used = b.used,
+    background_used = b.background_used,
+    previous_used = b.previous_used,
+    next_used = b.next_used,
+    reduced_capacity = b.reduced_capacity,
+    throttled = b.throttled,
+    provider_limit = b.provider_limit,
+    blocked_until = b.blocked_until,
+    blocked_by = b.blocked_by,
+    day = b.day,
+    daily_used = b.daily_used,
+    daily_limit = b.daily_limit
+$$;
+
+-- Counts a call that was found open. It reaches the provider up to lag_ms later, so one before the turn of
+-- the window is charged to the next window as well. Writes nothing.
+CREATE FUNCTION spend_call(b rate_budget, p_reason text, p_at timestamptz) RETURNS rate_budget LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+  b.used := b.used + 1;
+  b.daily_used := b.daily_used + 1;
+  IF p_reason <> 'webhook' THEN
+    b.background_used := b.background_used + 1;
+  END IF;
+  IF p_at < b.window_start + b.guard_ms * interval '1 ms' THEN
+    b.previous_used := b.previous_used + 1;
+  ELSIF p_at >= b.window_start + (b.interval_ms - b.guard_ms - b.lag_ms) * interval '1 ms' THEN
+    b.next_used := b.next_used + 1;
+  END IF;
+  RETURN b;
 END
 $$;
 
@@ -79,34 +127,16 @@ DECLARE
   v_now timestamptz;
   v_opens timestamptz;
 BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
+  b := lock_budget();
   v_now := sync_clock();
-  SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
   v_opens := budget_opens_at(b, p_reason, v_now);
   IF v_opens > v_now THEN
     RETURN v_opens;
   END IF;
-  PERFORM spend_budget(b, p_reason, v_now);
+  PERFORM save_budget(spend_call(b, p_reason, v_now));
   RETURN NULL;
 END
-$$;
-
--- Counts a call that was found open under the lock. b must be rolled over. It reaches the provider up to
--- lag_ms later, so one before the turn of the window is charged to the next window as well.
-CREATE FUNCTION spend_budget(b rate_budget, p_reason text, p_at timestamptz) RETURNS void LANGUAGE sql VOLATILE
-AS $$
-  UPDATE rate_budget SET
-    window_start = b.window_start,
-    used = b.used + 1,
-    background_used = b.background_used + CASE WHEN p_reason = 'webhook' THEN 0 ELSE 1 END,
-    previous_used = b.previous_used + CASE WHEN p_at < b.window_start + b.guard_ms * interval '1 ms' THEN 1 ELSE 0 END,
-    next_used = b.next_used
-      + CASE WHEN p_at >= b.window_start + (b.interval_ms - b.guard_ms - b.lag_ms) * interval '1 ms' THEN 1 ELSE 0 END,
-    reduced_capacity = b.reduced_capacity,
-    throttled = b.throttled,
-    day = b.day,
-    daily_used = b.daily_used + 1
 $$;
 
 -- The same as a transaction of its own: the answer need not wait for the disk, since the provider's
@@ -128,11 +158,9 @@ AS $$
 DECLARE
   b rate_budget;
   v_now timestamptz := sync_clock();
+  v_left timestamptz;
   v_guard interval;
   v_midnight timestamptz;
-  v_used integer := 0;
-  v_daily_used integer := 0;
-  v_in_flight integer;
 BEGIN
   SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
@@ -142,33 +170,23 @@ BEGIN
     AND coalesce(p_daily_limit, b.daily_limit) IS NOT DISTINCT FROM b.daily_limit THEN
     RETURN;
   END IF;
-  PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
+  b := lock_budget();
   v_now := sync_clock();
-  SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
+  v_left := v_now - p_age_ms * interval '1 ms';
   v_guard := b.guard_ms * interval '1 ms';
   v_midnight := b.day::timestamp AT TIME ZONE 'UTC';
-  IF p_used > b.used AND v_now - p_age_ms * interval '1 ms' >= b.window_start + v_guard
+  b.provider_limit := coalesce(p_limit, b.provider_limit);
+  b.daily_limit := coalesce(p_daily_limit, b.daily_limit);
+  IF p_used > b.used AND v_left >= b.window_start + v_guard
     AND v_now < b.window_start + b.interval_ms * interval '1 ms' - v_guard THEN
     -- Somebody else spends too. Of our own calls those under way may not be in the provider's figure yet.
-    SELECT count(*) INTO v_in_flight FROM fetch_queue() f WHERE f.running;
-    v_used := p_used + v_in_flight;
+    b.used := p_used + (SELECT count(*) FROM fetch_queue() f WHERE f.running);
   END IF;
-  IF v_now - p_age_ms * interval '1 ms' >= v_midnight + v_guard AND v_now < v_midnight + interval '1 day' - v_guard THEN
-    v_daily_used := p_daily_used;
+  IF p_daily_used > b.daily_used AND v_left >= v_midnight + v_guard AND v_now < v_midnight + interval '1 day' - v_guard THEN
+    b.daily_used := p_daily_used;
   END IF;
-  UPDATE rate_budget SET
-    window_start = b.window_start,
-    used = greatest(b.used, v_used),
-    background_used = b.background_used,
-    previous_used = b.previous_used,
-    next_used = b.next_used,
-    reduced_capacity = b.reduced_capacity,
-    throttled = b.throttled,
-    provider_limit = coalesce(p_limit, b.provider_limit),
-    day = b.day,
-    daily_used = greatest(b.daily_used, v_daily_used),
-    daily_limit = coalesce(p_daily_limit, b.daily_limit);
+  PERFORM save_budget(b);
 END
 $$;
 
@@ -179,29 +197,20 @@ AS $$
 DECLARE
   b rate_budget;
   v_now timestamptz;
-  v_until timestamptz;
 BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
+  b := lock_budget();
   v_now := sync_clock();
-  SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
-  v_until := greatest(b.blocked_until, CASE WHEN p_wait_ms IS NULL
+  b.blocked_until := greatest(b.blocked_until, CASE WHEN p_wait_ms IS NULL
     THEN b.window_start + (b.interval_ms + b.guard_ms) * interval '1 ms'
     ELSE v_now + least(p_wait_ms, 86400000) * interval '1 ms' END);
-  UPDATE rate_budget SET
-    window_start = b.window_start,
-    used = b.used,
-    background_used = b.background_used,
-    previous_used = b.previous_used,
-    next_used = b.next_used,
-    reduced_capacity = CASE WHEN b.throttled THEN b.reduced_capacity
-      ELSE greatest(ceil(b.capacity / 10.0), floor(budget_capacity(b) / 2.0)) END,
-    throttled = true,
-    blocked_until = v_until,
-    blocked_by = p_why,
-    day = b.day,
-    daily_used = b.daily_used;
+  b.blocked_by := p_why;
+  IF NOT b.throttled THEN
+    b.reduced_capacity := greatest(ceil(b.capacity / 10.0), floor(budget_capacity(b) / 2.0));
+    b.throttled := true;
+  END IF;
+  PERFORM save_budget(b);
   PERFORM pg_notify('activity_sync', 'budget');
-  RETURN v_until;
+  RETURN b.blocked_until;
 END
 $$;

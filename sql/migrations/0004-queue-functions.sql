@@ -236,111 +236,68 @@ BEGIN
 END
 $$;
 
--- Whose turn is it? Locks the athlete's row of the schedule and returns the lane to claim from, or
--- (lane null) when to ask again and for what to wait. Webhooks before manual before polling; within
--- a reason, whoever has been due for longest. Nothing is written.
-CREATE FUNCTION next_turn() RETURNS TABLE (lane integer, due_at timestamptz, wake_at timestamptz, waits_for text)
+-- Whose turn is it at p_at, with the budget b? Locks the athlete's row of the schedule and returns the lane
+-- to claim from, or (lane null) when to ask again and for what to wait. Webhooks before manual before
+-- polling; within a reason, whoever has been due for longest. Nothing is written.
+CREATE FUNCTION next_turn(b rate_budget, p_at timestamptz, OUT lane integer, OUT reason text, OUT wake_at timestamptz, OUT waits_for text)
 LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
-  v_now timestamptz := sync_clock();
-  b rate_budget;
-  v_reason text;
   v_opens timestamptz;
-  v_lane integer;
   v_due timestamptz;
 BEGIN
-  SELECT s.lane, s.webhook_due_at INTO v_lane, v_due FROM athlete_schedule s
-  WHERE s.athlete_id = 0 AND s.webhook_due_at <= v_now FOR UPDATE SKIP LOCKED;
+  PERFORM FROM athlete_schedule s WHERE s.athlete_id = 0 AND s.webhook_due_at <= p_at FOR UPDATE SKIP LOCKED;
   IF FOUND THEN
-    RETURN QUERY SELECT lane_of(v_lane, 'webhook'), v_due, NULL::timestamptz, NULL::text;
+    lane := lane_of(0, 'webhook');
     RETURN;
   END IF;
-
-  SELECT * INTO b FROM rate_budget;
-  b := budget_at(b, v_now);
   wake_at := 'infinity'; waits_for := 'turn';
-  FOREACH v_reason IN ARRAY ARRAY['webhook', 'manual', 'polling'] LOOP
-    v_opens := budget_opens_at(b, v_reason, v_now);
-    v_lane := NULL;
-    IF v_opens <= v_now THEN
-      CASE v_reason
+  FOREACH reason IN ARRAY ARRAY['webhook', 'manual', 'polling'] LOOP
+    v_opens := budget_opens_at(b, reason, p_at);
+    IF v_opens <= p_at THEN
+      CASE reason
         WHEN 'webhook' THEN
-          SELECT s.lane, s.webhook_due_at INTO v_lane, v_due FROM athlete_schedule s
-          WHERE s.webhook_due_at <= v_now AND s.athlete_id <> 0 ORDER BY s.webhook_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+          SELECT lane_of(s.lane, 'webhook') INTO lane FROM athlete_schedule s
+          WHERE s.webhook_due_at <= p_at AND s.athlete_id <> 0 ORDER BY s.webhook_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
         WHEN 'manual' THEN
-          SELECT s.lane, s.manual_due_at INTO v_lane, v_due FROM athlete_schedule s
-          WHERE s.manual_due_at <= v_now ORDER BY s.manual_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+          SELECT lane_of(s.lane, 'manual') INTO lane FROM athlete_schedule s
+          WHERE s.manual_due_at <= p_at ORDER BY s.manual_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
         ELSE
-          SELECT s.lane, s.polling_due_at INTO v_lane, v_due FROM athlete_schedule s
-          WHERE s.polling_due_at <= v_now ORDER BY s.polling_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+          SELECT lane_of(s.lane, 'polling') INTO lane FROM athlete_schedule s
+          WHERE s.polling_due_at <= p_at ORDER BY s.polling_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
       END CASE;
-      IF v_lane IS NOT NULL THEN
-        RETURN QUERY SELECT lane_of(v_lane, v_reason), v_due, NULL::timestamptz, NULL::text;
+      IF lane IS NOT NULL THEN
         RETURN;
       END IF;
     END IF;
-    CASE v_reason
+    CASE reason
       WHEN 'webhook' THEN SELECT min(s.webhook_due_at) INTO v_due FROM athlete_schedule s WHERE s.webhook_due_at IS NOT NULL;
       WHEN 'manual' THEN SELECT min(s.manual_due_at) INTO v_due FROM athlete_schedule s WHERE s.manual_due_at IS NOT NULL;
       ELSE SELECT min(s.polling_due_at) INTO v_due FROM athlete_schedule s WHERE s.polling_due_at IS NOT NULL;
     END CASE;
     -- Due and open, yet not taken: another worker holds that athlete's row for the moment.
-    IF v_due IS NOT NULL AND greatest(v_due, v_opens, v_now + interval '25 ms') < wake_at THEN
-      wake_at := greatest(v_due, v_opens, v_now + interval '25 ms');
-      waits_for := CASE WHEN v_opens > v_now AND v_opens >= v_due THEN 'budget' WHEN v_due > v_now THEN 'cooldown' ELSE 'turn' END;
+    IF v_due IS NOT NULL AND greatest(v_due, v_opens, p_at + interval '25 ms') < wake_at THEN
+      wake_at := greatest(v_due, v_opens, p_at + interval '25 ms');
+      waits_for := CASE WHEN v_opens > p_at AND v_opens >= v_due THEN 'budget' WHEN v_due > p_at THEN 'cooldown' ELSE 'turn' END;
     END IF;
   END LOOP;
-  lane := NULL; due_at := NULL;
-  RETURN NEXT;
 END
 $$;
 
--- Begins the run of a claimed job: decides whether the provider must be called, takes the call out of
--- the budget b (rolled over to p_now and found open under its lock), starts the athlete's cooldown
--- (p_hold_ms covers the call itself, until end_cooldown sets it exactly), and says when the lane is
--- next due.
-CREATE FUNCTION begin_run(p_boss_job_id uuid, p_lane integer, p_hold_ms integer, b rate_budget, p_now timestamptz)
-RETURNS TABLE (job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect text, version integer,
-  needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamptz, scope text,
-  athlete_state text, started_at timestamptz, requested_at timestamptz)
-LANGUAGE plpgsql VOLATILE
+-- A lane's next turn after a run was claimed from it at p_at: the athlete is kept from another call until
+-- p_until (-infinity where the provider is not called), and the lane is due again when more waits in it.
+CREATE FUNCTION turn_lane(p_lane integer, p_at timestamptz, p_until timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
-  v_now timestamptz := p_now;
-  v_more boolean;
-  v_until timestamptz;
+  v_next timestamptz := CASE WHEN EXISTS (SELECT FROM fetch_queue() f WHERE f.waiting AND f.lane = p_lane) THEN greatest(p_at, p_until) END;
 BEGIN
-  SELECT j.id, j.activity_id, j.athlete_id, j.reason, j.force, j.aspect, j.version, j.requested_at,
-    a.athlete_id IS NOT NULL, a.access_token, a.token_expires_at, a.scope, a.state
-  INTO job_id, activity_id, athlete_id, reason, force, aspect, version, requested_at,
-    known_athlete, access_token, token_expires_at, scope, athlete_state
-  FROM activity_fetch_job j LEFT JOIN athlete a ON a.athlete_id = j.athlete_id
-  WHERE j.boss_job_id = p_boss_job_id;
-  IF NOT FOUND THEN
-    RETURN;
-  END IF;
-  known_activity := EXISTS (SELECT FROM activity a WHERE a.activity_id = begin_run.activity_id);
-  needs_call := aspect <> 'delete' AND known_athlete AND athlete_state <> 'reconnect' AND (force OR NOT known_activity);
-  started_at := v_now;
-  v_until := '-infinity';
-  IF needs_call THEN
-    PERFORM spend_budget(b, reason_of_lane(p_lane), v_now);
-    v_until := v_now + p_hold_ms * interval '1 ms';
-  END IF;
-  v_more := EXISTS (SELECT FROM fetch_queue() f WHERE f.waiting AND f.lane = p_lane);
   UPDATE athlete_schedule s SET
-    cooldown_until = greatest(s.cooldown_until, v_until),
-    webhook_due_at = CASE WHEN p_lane % 4 <> 1 THEN greatest(s.webhook_due_at, CASE WHEN s.webhook_due_at IS NOT NULL THEN v_until END)
-      WHEN v_more THEN greatest(v_now, v_until) END,
-    manual_due_at = CASE WHEN p_lane % 4 <> 2 THEN greatest(s.manual_due_at, CASE WHEN s.manual_due_at IS NOT NULL THEN v_until END)
-      WHEN v_more THEN greatest(v_now, v_until) END,
-    polling_due_at = CASE WHEN p_lane % 4 <> 3 THEN greatest(s.polling_due_at, CASE WHEN s.polling_due_at IS NOT NULL THEN v_until END)
-      WHEN v_more THEN greatest(v_now, v_until) END
+    cooldown_until = greatest(s.cooldown_until, p_until),
+    webhook_due_at = CASE WHEN p_lane % 4 = 1 THEN v_next WHEN s.webhook_due_at IS NOT NULL THEN greatest(s.webhook_due_at, p_until) END,
+    manual_due_at = CASE WHEN p_lane % 4 = 2 THEN v_next WHEN s.manual_due_at IS NOT NULL THEN greatest(s.manual_due_at, p_until) END,
+    polling_due_at = CASE WHEN p_lane % 4 = 3 THEN v_next WHEN s.polling_due_at IS NOT NULL THEN greatest(s.polling_due_at, p_until) END
   WHERE s.lane = p_lane / 4;
-  RETURN NEXT;
 END
 $$;
 

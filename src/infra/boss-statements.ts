@@ -27,10 +27,10 @@ export async function installBossStatements(boss: PgBoss, database: Queryable): 
   await database.query(
     functionOf(
       'boss_complete',
-      'text, uuid[], jsonb, text[], OUT o_affected bigint',
+      'text, uuid[], jsonb, text[], OUT o_ids uuid[]',
       `
     ${complete} INTO v_row;
-    o_affected := v_row.count;`,
+    o_ids := v_row.ids;`,
     ),
   );
   await database.query(

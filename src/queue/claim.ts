@@ -36,48 +36,45 @@ export interface Run {
   waitedMs: number;
 }
 
-/** Nothing to claim now: how long until it is worth asking again (undefined: nothing waits), and for what. */
-export interface Wait {
+/** What was claimed; where fewer than asked for, how long until it is worth asking again, and for what to wait. */
+export interface Claims {
+  runs: Run[];
+  /** Undefined: nothing waits. */
   waitMs: number | undefined;
-  waitsFor: 'turn' | 'cooldown' | 'budget';
+  waitsFor: 'turn' | 'cooldown' | 'budget' | undefined;
 }
 
 /**
- * Claims the job whose turn it is, as one transaction and one round trip: lane, job, budget and cooldown
+ * Claims the jobs whose turn it is, as one transaction and one round trip: lane, job, budget and cooldown
  * together, or nothing at all. Times are the database's.
- * @param holdMs how long the athlete is kept from another fetch unless the run ends before: cooldown plus call
+ * @param most how many at most
+ * @param holdMs how long an athlete is kept from another fetch unless the run ends before: cooldown plus call
  */
-export type ClaimRun = (holdMs: number) => Promise<Run | Wait>;
+export type ClaimRuns = (most: number, holdMs: number) => Promise<Claims>;
 
-export function createClaimRun(database: Database, boss: PgBoss): ClaimRun {
-  return async (holdMs) => {
+export function createClaimRuns(database: Database, boss: PgBoss): ClaimRuns {
+  return async (most, holdMs) => {
     for (;;) {
       const claimedAt = performance.now();
-      const row = await claimRow(database, holdMs);
-      if (row?.claim === 'run') return toRun(row, claimedAt);
-      if (row?.claim === 'wait') return { waitMs: row.wait_ms ?? undefined, waitsFor: row.waits_for ?? 'turn' };
-      // Its request was deleted by hand: nobody asks for this job any more.
-      if (row?.claim === 'orphan') await boss.deleteJob(FETCH_QUEUE, row.boss_job_id, { db: database });
+      const rows = await database.query<ClaimRow>('SELECT * FROM claim_runs($1, $2)', [most, holdMs]);
+      const orphans = rows.filter(({ claim }) => claim === 'orphan').map((row) => row.boss_job_id);
+      // Their requests were deleted by hand: nobody asks for these jobs any more.
+      if (orphans.length > 0) await boss.deleteJob(FETCH_QUEUE, orphans, { db: database });
+      const runs = rows.filter(({ claim }) => claim === 'run').map((row) => toRun(row, claimedAt));
+      const wait = rows.find(({ claim }) => claim === 'wait');
+      if (wait) return { runs, waitMs: wait.wait_ms ?? undefined, waitsFor: wait.waits_for ?? undefined };
+      if (runs.length > 0) return { runs, waitMs: 0, waitsFor: undefined };
     }
   };
 }
 
-export function isRun(claimed: Run | Wait): claimed is Run {
-  return 'bossJobId' in claimed;
-}
-
-async function claimRow(database: Database, holdMs: number): Promise<ClaimRow | undefined> {
-  const [row] = await database.query<ClaimRow>('SELECT * FROM claim_run($1)', [holdMs]);
-  return row;
-}
-
 interface ClaimRow {
-  claim: 'run' | 'wait' | 'empty' | 'orphan';
+  claim: 'run' | 'orphan' | 'wait' | 'again';
   boss_job_id: string;
   retry_count: number;
   attempts: number;
   wait_ms: number | null;
-  waits_for: Wait['waitsFor'] | null;
+  waits_for: 'turn' | 'cooldown' | 'budget' | null;
   waited_ms: number | null;
   job_id: string;
   activity_id: string;

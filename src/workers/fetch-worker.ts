@@ -2,7 +2,7 @@ import type { Clock } from '../domain/clock.ts';
 import { type FetchDependencies, fetchActivity, type RunResult } from '../flows/fetch-activity.ts';
 import type { Config } from '../infra/config.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
-import { type ClaimRun, isRun, type Run } from '../queue/claim.ts';
+import type { ClaimRuns, Run } from '../queue/claim.ts';
 import { rescueStaleRuns, wakeForgottenLanes } from '../queue/rescue.ts';
 import { SupersededError } from '../queue/settle.ts';
 import { Repeater } from './repeater.ts';
@@ -11,7 +11,12 @@ import { WorkerLoop } from './worker-loop.ts';
 const COMPONENT = 'fetch';
 const LANE_CHECK_MS = 60_000;
 
-type FetchWorkerDependencies = FetchDependencies & { claimRun: ClaimRun; clock: Clock; config: Config; hub: NotifyHub };
+type FetchWorkerDependencies = FetchDependencies & {
+  claimRuns: ClaimRuns;
+  clock: Clock;
+  config: Config;
+  hub: NotifyHub;
+};
 
 /**
  * The activity fetch worker: claims fetch jobs and runs them, takes stale ones back, and looks for
@@ -32,9 +37,9 @@ export class FetchWorker {
       name: COMPONENT,
       slots: config.FETCH_CONCURRENCY,
       pollIntervalMs: config.FETCH_POLL_INTERVAL_MS,
-      claim: async () => {
-        const claimed = await deps.claimRun(holdMs);
-        return isRun(claimed) ? { job: claimed } : { waitMs: claimed.waitMs };
+      claim: async (most) => {
+        const { runs, waitMs } = await deps.claimRuns(most, holdMs);
+        return { jobs: runs, waitMs };
       },
       run: (run, signal) => this.#run(run, signal),
       clock,

@@ -68,9 +68,9 @@ export class PollingWorker {
     const leaseMs = Math.max(MIN_LEASE_MS, CALLS_OF_A_STEP * config.FETCH_TIMEOUT_MS);
     for (;;) {
       const claim = await claimSweepStep(database, { intervalMs: config.PROVIDER_WORKER_INTERVAL_MS, leaseMs });
-      if ('step' in claim) return { job: claim.step };
+      if ('step' in claim) return { jobs: [claim.step], waitMs: undefined };
       metrics.pollingLastFinished.set(await findLastSweepEnd(database));
-      if ('waitMs' in claim) return { waitMs: claim.waitMs };
+      if ('waitMs' in claim) return { jobs: [], waitMs: claim.waitMs };
       this.#report(claim.finished);
     }
   }

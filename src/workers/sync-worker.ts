@@ -41,7 +41,7 @@ export class SyncWorker {
       pollIntervalMs: LOOK_MS,
       claim: async () => {
         const claim = await claimSyncStep(deps.database, leaseMs);
-        return 'step' in claim ? { job: claim.step } : claim;
+        return 'step' in claim ? { jobs: [claim.step], waitMs: undefined } : { jobs: [], ...claim };
       },
       run: (step, signal) => this.#run(step, signal),
       clock: deps.clock,

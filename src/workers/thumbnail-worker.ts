@@ -33,9 +33,9 @@ export class ThumbnailWorker {
       pollIntervalMs: POLL_INTERVAL_MS,
       claim: async () => {
         const job = await claimThumbnail(deps.boss);
-        if (job) return { job };
+        if (job) return { jobs: [job], waitMs: undefined };
         const due = await nextThumbnailDue(deps.database);
-        return { waitMs: due === undefined ? undefined : Math.max(25, due - deps.clock.now()) };
+        return { jobs: [], waitMs: due === undefined ? undefined : Math.max(25, due - deps.clock.now()) };
       },
       run: (run, signal) => this.#run(run, signal),
       clock: deps.clock,

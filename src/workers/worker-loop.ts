@@ -2,15 +2,19 @@ import type { Clock } from '../domain/clock.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 
-/** A job to run, or how long to wait before asking again (undefined: until woken or the next poll). */
-export type Claimed<Job> = { job: Job } | { waitMs: number | undefined };
+/** Jobs to run; where fewer than asked for, how long to wait before asking again (undefined: until woken or the next poll). */
+export interface Claimed<Job> {
+  jobs: Job[];
+  waitMs: number | undefined;
+}
 
 export interface WorkerLoopOptions<Job> {
   name: string;
   slots: number;
   /** The longest wait between two looks; notifications only shorten it. */
   pollIntervalMs: number;
-  claim: () => Promise<Claimed<Job>>;
+  /** @param most how many jobs can be run at once */
+  claim: (most: number) => Promise<Claimed<Job>>;
   run: (job: Job, signal: AbortSignal) => Promise<void>;
   clock: Clock;
   logger: Logger;
@@ -20,8 +24,8 @@ export interface WorkerLoopOptions<Job> {
 const ERROR_WAIT_MS = 1000;
 
 /**
- * Runs up to `slots` jobs at a time. As soon as a slot is free it asks for the next job; when there is
- * none it sleeps until it is woken, until the time that the claim named, or until the next poll.
+ * Runs up to `slots` jobs at a time. As soon as slots are free it asks for jobs to fill them; when there
+ * are none it sleeps until it is woken, until the time that the claim named, or until the next poll.
  * States: stopped → running (start) → draining (stop: no new claims) → stopped.
  */
 export class WorkerLoop<Job> {
@@ -73,20 +77,21 @@ export class WorkerLoop<Job> {
 
   async #loop(): Promise<void> {
     while (!this.#stopping) {
-      if (this.#running.size >= this.#options.slots) {
+      const free = this.#options.slots - this.#running.size;
+      if (free <= 0) {
         await Promise.race(this.#running);
         continue;
       }
       const wakeUps = this.#wakeUps;
-      const claimed = await this.#claim();
-      if ('job' in claimed) this.#run(claimed.job);
-      else if (wakeUps === this.#wakeUps) await this.#sleep(claimed.waitMs);
+      const { jobs, waitMs } = await this.#claim(free);
+      for (const job of jobs) this.#run(job);
+      if (jobs.length < free && wakeUps === this.#wakeUps) await this.#sleep(waitMs);
     }
   }
 
-  async #claim(): Promise<Claimed<Job>> {
+  async #claim(most: number): Promise<Claimed<Job>> {
     try {
-      return await this.#options.claim();
+      return await this.#options.claim(most);
     } catch (error) {
       const { logger, metrics, name } = this.#options;
       metrics.errors.inc({ component: name });
@@ -95,7 +100,7 @@ export class WorkerLoop<Job> {
         error: (error as Error).message,
         retryInMs: ERROR_WAIT_MS,
       });
-      return { waitMs: ERROR_WAIT_MS };
+      return { jobs: [], waitMs: ERROR_WAIT_MS };
     }
   }
 

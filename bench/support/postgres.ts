@@ -1,0 +1,54 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { startEmbeddedPostgres } from '../../src/infra/embedded-postgres.ts';
+import { createSilentLogger } from '../../src/infra/logger.ts';
+import { migrate } from '../../src/infra/migrate.ts';
+
+/** A PostgreSQL of the benchmark's own, as durable as production: it waits for the disk. */
+export interface BenchPostgres {
+  /** Creates a database. @param migrated with this version's schema, else empty @returns its address */
+  createDatabase(migrated?: boolean): Promise<string>;
+  stop(): Promise<void>;
+}
+
+export async function startBenchPostgres(flags: readonly string[] = []): Promise<BenchPostgres> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'activity-sync-bench-'));
+  const postgres = await startEmbeddedPostgres({
+    dataDir,
+    log: () => undefined,
+    postgresFlags: ['-c', 'max_connections=200', ...flags],
+  });
+  let databases = 0;
+  return {
+    createDatabase: async (migrated = true) => {
+      databases += 1;
+      const name = `bench_${databases}`;
+      await runSql(postgres.connectionString, `CREATE DATABASE ${name}`);
+      const url = new URL(postgres.connectionString);
+      url.pathname = `/${name}`;
+      if (migrated) await migrate({ connectionString: url.href, logger: createSilentLogger() });
+      return url.href;
+    },
+    stop: async () => {
+      await postgres.stop();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Runs one statement on a connection of its own. */
+export async function runSql<Row extends object = Record<string, unknown>>(
+  connectionString: string,
+  text: string,
+  values?: unknown[],
+): Promise<Row[]> {
+  const client = new pg.Client({ connectionString });
+  await client.connect();
+  try {
+    return (await client.query<Row>(text, values)).rows;
+  } finally {
+    await client.end();
+  }
+}

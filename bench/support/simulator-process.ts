@@ -1,0 +1,77 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import type { SimulatorOptions } from '../../src/simulator/options.ts';
+import { type Simulator, startSimulator } from '../../src/simulator/simulator.ts';
+
+/** An athlete of the simulated provider with tokens and activities. */
+export interface BenchAthlete {
+  athleteId: string;
+  accessToken: string;
+  refreshToken: string;
+  expiresAt: number;
+  activityIds: string[];
+}
+
+/** A counted call in the provider's log: arrival in its own time, answer, activity. */
+export type LoggedCall = { at: number; status: number; activityId: string | undefined; athleteId: string | undefined };
+
+type Question = { ask: 'start'; options: SimulatorOptions } | { ask: 'athletes'; counts: number[] } | { ask: 'calls' };
+
+/** The simulated provider in a process of its own, so that its work is not done in the measured one. */
+export interface SimulatorProcess {
+  url: string;
+  /** Adds an athlete for each count, with that many activities. */
+  addAthletes(counts: number[]): Promise<BenchAthlete[]>;
+  /** The counted calls since the last time this was asked. */
+  takeCalls(): Promise<LoggedCall[]>;
+  stop(): Promise<void>;
+}
+
+export async function startSimulatorProcess(options: SimulatorOptions = {}): Promise<SimulatorProcess> {
+  const child = fork(fileURLToPath(import.meta.url), { execArgv: [] });
+  const ended = once(child, 'exit');
+  const ask = async <Answer>(question: Question): Promise<Answer> => {
+    const answer = once(child, 'message');
+    child.send(question);
+    return (await answer)[0] as Answer;
+  };
+  const url = await ask<string>({ ask: 'start', options });
+  return {
+    url,
+    addAthletes: (counts) => ask({ ask: 'athletes', counts }),
+    takeCalls: () => ask({ ask: 'calls' }),
+    stop: async () => {
+      child.disconnect();
+      await ended;
+    },
+  };
+}
+
+// The other side: this same file as the child process.
+if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) {
+  let simulator: Simulator | undefined;
+  process.on('message', async (question: Question) => process.send?.(await answerTo(question)));
+  process.on('disconnect', () => process.exit(0));
+
+  const answerTo = async (question: Question): Promise<unknown> => {
+    if (question.ask === 'start') {
+      simulator = await startSimulator({ shortLimit: 100_000_000, dailyLimit: 100_000_000, ...question.options });
+      return simulator.url;
+    }
+    const running = simulator as Simulator;
+    if (question.ask === 'athletes') return question.counts.map((count) => addAthlete(running, count));
+    const calls = running.calls
+      .filter((call) => call.counted)
+      .map(({ at, status, activityId, athleteId }): LoggedCall => ({ at, status, activityId, athleteId }));
+    running.clearCalls();
+    return calls;
+  };
+}
+
+function addAthlete(simulator: Simulator, activities: number): BenchAthlete {
+  const { id } = simulator.addAthlete();
+  const { accessToken, refreshToken, expiresAt } = simulator.grantTokens(id);
+  const activityIds = Array.from({ length: activities }, () => simulator.addActivity(id).id);
+  return { athleteId: id, accessToken, refreshToken, expiresAt, activityIds };
+}
