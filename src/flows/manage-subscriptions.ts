@@ -1,5 +1,5 @@
 import type { Int64 } from '../domain/int64.ts';
-import type { Database } from '../infra/database.ts';
+import type { Queryable } from '../infra/database.ts';
 import type { Provider } from '../provider/client.ts';
 import { ProviderError } from '../provider/errors.ts';
 import { forgetSubscription, saveSubscription } from '../store/subscriptions.ts';
@@ -22,7 +22,7 @@ export interface Subscriptions {
   delete(id: Int64): Promise<boolean>;
 }
 
-export function createSubscriptions(database: Database, provider: Provider, known: KnownSubscriptions): Subscriptions {
+export function createSubscriptions(database: Queryable, provider: Provider, known: KnownSubscriptions): Subscriptions {
   return {
     create: async (callbackUrl, verifyToken) => {
       const id = await provider.createSubscription({ callbackUrl, verifyToken });

@@ -152,23 +152,25 @@ export class ConfigError extends Error {
   readonly code = 'CONFIG';
 }
 
+/** Variables that only commands read. */
+const COMMAND_VARIABLES = {
+  PROVIDER_ACCESS_TOKEN: variable(
+    text,
+    'access token of an athlete, which setup-webhooks checks before it creates the subscription',
+    '<access token>',
+    true,
+  ),
+} as const satisfies Record<string, Variable>;
+
+type Environment = Record<string, string | undefined>;
+
 /**
  * Reads and checks the configuration. An empty variable counts as unset.
  * @param env process.env unless given
  * @throws ConfigError naming every wrong or missing variable with its meaning and an example
  */
-export function readConfig(env: Record<string, string | undefined> = process.env): Config {
-  const values: Record<string, unknown> = {};
-  const wrong: string[] = [];
-  for (const [name, { schema, meaning, example }] of Object.entries<Variable>(VARIABLES)) {
-    const given = env[name]?.trim() ? env[name] : undefined;
-    const result = schema.safeParse(given);
-    if (result.success) values[name] = result.data;
-    else {
-      const problem = given === undefined ? 'is missing' : (result.error.issues[0]?.message ?? 'is not valid');
-      wrong.push(`  ${name} ${problem}: ${meaning}. Example: ${name}=${example}`);
-    }
-  }
+export function readConfig(env: Environment = process.env): Config {
+  const { values, wrong } = readEach(VARIABLES, env);
   const config = values as Values;
   if (
     config.DATABASE_URL !== undefined &&
@@ -188,10 +190,55 @@ export function readConfig(env: Record<string, string | undefined> = process.env
     const { meaning, example } = VARIABLES.PROVIDER_VERIFY_TOKEN;
     wrong.push(`  PROVIDER_VERIFY_TOKEN is missing: ${meaning}. Example: PROVIDER_VERIFY_TOKEN=${example}`);
   }
-  if (wrong.length > 0) {
-    throw new ConfigError(
-      `The service cannot start, ${wrong.length} variable${wrong.length > 1 ? 's need' : ' needs'} attention:\n${wrong.join('\n')}`,
-    );
-  }
+  if (wrong.length > 0) throw new ConfigError(messageOf('The service cannot start', wrong));
   return config;
+}
+
+type CommandValues = Values & {
+  [K in keyof typeof COMMAND_VARIABLES]: z.output<(typeof COMMAND_VARIABLES)[K]['schema']>;
+};
+
+/**
+ * Reads what one command needs, and nothing else.
+ * @param required must be set, unless they have a default
+ * @param optional may be unset
+ * @throws ConfigError as readConfig
+ */
+export function readVariables<R extends keyof CommandValues, O extends keyof CommandValues = never>(
+  required: readonly R[],
+  optional: readonly O[] = [],
+  env: Environment = process.env,
+): Pick<CommandValues, R> & Partial<Pick<CommandValues, O>> {
+  const all: Record<string, Variable> = { ...VARIABLES, ...COMMAND_VARIABLES };
+  const named = [...required, ...optional.filter((name) => env[name]?.trim())];
+  const { values, wrong } = readEach(Object.fromEntries(named.map((name) => [name, all[name] as Variable])), env);
+  if (wrong.length > 0) throw new ConfigError(messageOf('The command cannot run', wrong));
+  return values as Pick<CommandValues, R> & Partial<Pick<CommandValues, O>>;
+}
+
+/** The values of all secret variables that are set: none of them may be printed. */
+export function readSecrets(env: Environment = process.env): string[] {
+  return Object.entries<Variable>({ ...VARIABLES, ...COMMAND_VARIABLES })
+    .filter(([, { secret }]) => secret)
+    .flatMap(([name]) => env[name]?.trim() || []);
+}
+
+function readEach(variables: Record<string, Variable>, env: Environment) {
+  const values: Record<string, unknown> = {};
+  const wrong: string[] = [];
+  for (const [name, { schema, meaning, example }] of Object.entries(variables)) {
+    const given = env[name]?.trim() ? env[name] : undefined;
+    const result = schema.safeParse(given);
+    if (result.success) values[name] = result.data;
+    else {
+      const problem = given === undefined ? 'is missing' : (result.error.issues[0]?.message ?? 'is not valid');
+      wrong.push(`  ${name} ${problem}: ${meaning}. Example: ${name}=${example}`);
+    }
+  }
+  return { values, wrong };
+}
+
+function messageOf(what: string, wrong: readonly string[]): string {
+  const count = `${wrong.length} variable${wrong.length > 1 ? 's need' : ' needs'} attention`;
+  return `${what}, ${count}:\n${wrong.join('\n')}`;
 }

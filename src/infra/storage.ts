@@ -18,7 +18,7 @@ export interface Storage {
  * @param onDatabaseEnd hears when the embedded server ends by itself
  */
 export async function openStorage(
-  config: Config,
+  config: Pick<Config, 'DATABASE_URL' | 'DATA_DIR' | 'TOKEN_ENCRYPTION_KEY'>,
   logger: Logger,
   onDatabaseEnd?: (error: Error) => void,
 ): Promise<Storage> {
