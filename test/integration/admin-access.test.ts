@@ -1,0 +1,317 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { ask, type Description, readDescription } from '../support/admin.ts';
+import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
+
+let rig: Rig;
+let description: Description;
+
+beforeAll(async () => {
+  rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
+  description = await readDescription(rig);
+});
+afterAll(() => rig.close());
+
+const concrete = (path: string) => path.replace(/\{[a-zA-Z]+\}/g, '424242');
+const admin = () => description.operations.filter(({ operation }) => operation.security !== undefined);
+const send = (method: string, path: string, headers: Record<string, string> = {}, body?: string) =>
+  fetch(`${rig.service.url}${path}`, { method, headers, ...(body === undefined ? {} : { body }) });
+const problemOf = async (response: Response) => {
+  expect(response.headers.get('content-type')).toContain('application/problem+json');
+  const problem = (await response.json()) as { status: number; title: string; type: string; detail: string };
+  expect(problem.status).toBe(response.status);
+  return problem;
+};
+
+describe('every endpoint of the admin interface', () => {
+  it('is in the OpenAPI document', () => {
+    expect(admin().map(({ method, path }) => `${method} ${path}`)).toEqual(
+      expect.arrayContaining([
+        'GET /api/admin/activity-jobs',
+        'POST /api/admin/activity-jobs',
+        'DELETE /api/admin/activity-jobs',
+        'GET /api/admin/activity-jobs/{id}',
+        'POST /api/admin/activity-jobs/{id}/retry',
+        'POST /api/admin/activity-jobs/retry',
+        'GET /api/admin/athletes',
+        'DELETE /api/admin/athletes/{id}',
+        'GET /api/admin/activities',
+        'GET /api/admin/activities/{id}',
+        'GET /api/admin/activities/{id}/thumbnail',
+        'GET /api/admin/webhook-events',
+        'POST /api/admin/webhook-events/{id}/replay',
+        'GET /api/admin/budget',
+        'GET /api/admin/events',
+        'GET /api/admin/audit',
+        'GET /api/admin/session',
+        'POST /api/admin/webhooks',
+        'GET /api/admin/webhooks',
+        'DELETE /api/admin/webhooks',
+      ]),
+    );
+  });
+
+  it('is closed without a token and with a wrong one: 401', async () => {
+    for (const { method, path } of admin())
+      for (const headers of [
+        {},
+        { authorization: 'Bearer admin-token-of-the-tests!' },
+        { cookie: 'activity_sync_session=admin.9999999999999.x' },
+      ]) {
+        const response = await send(method, concrete(path), headers as Record<string, string>);
+        expect([method, path, response.status]).toEqual([method, path, 401]);
+        expect(response.headers.get('www-authenticate')).toContain('Bearer');
+        await problemOf(response);
+      }
+  });
+
+  it('lets the read token look, and change nothing: 403', async () => {
+    for (const { method, path } of admin().filter(({ method }) => method !== 'GET')) {
+      const response = await send(method, concrete(path), { authorization: `Bearer ${READ_TOKEN}` });
+      expect([method, path, response.status]).toEqual([method, path, 403]);
+      await problemOf(response);
+    }
+    const jobs = await send('GET', '/api/admin/activity-jobs', { authorization: `Bearer ${READ_TOKEN}` });
+    expect(jobs.status).toBe(200);
+    await jobs.arrayBuffer();
+  });
+
+  it('refuses other methods with 405 and says which there are', async () => {
+    for (const path of new Set(description.operations.map((one) => one.path))) {
+      const known = description.operations.filter((one) => one.path === path).map(({ method }) => method);
+      const response = await send('PATCH', concrete(path), { authorization: `Bearer ${ADMIN_TOKEN}` });
+      if (response.status === 404) expect(path).toMatch(/^\/(healthz|readyz|metrics)$/);
+      else {
+        expect([path, response.status]).toEqual([path, 405]);
+        const allow = response.headers.get('allow')?.split(', ') ?? [];
+        expect(allow).toEqual(expect.arrayContaining(known));
+        expect(allow.includes('HEAD')).toBe(known.includes('GET'));
+      }
+      await response.arrayBuffer();
+    }
+  });
+
+  it('answers HEAD as GET without a body', async () => {
+    for (const { path } of admin().filter(({ method, path }) => method === 'GET' && !path.includes('{'))) {
+      if (path.startsWith('/api/admin/webhooks')) continue; // asks the provider
+      const response = await send('HEAD', path, { authorization: `Bearer ${ADMIN_TOKEN}` });
+      expect([path, response.status, await response.text()]).toEqual([path, 200, '']);
+    }
+  });
+
+  it('names unknown query parameters: 400', async () => {
+    for (const { method, path, operation } of admin()) {
+      if (path === '/api/admin/events') continue;
+      const response = await send(
+        method,
+        `${concrete(path)}?nonsense=1`,
+        {
+          authorization: `Bearer ${ADMIN_TOKEN}`,
+          ...(operation.requestBody ? { 'content-type': 'application/json' } : {}),
+        },
+        operation.requestBody ? '{}' : undefined,
+      );
+      expect([method, path, response.status]).toEqual([method, path, 400]);
+      expect(await problemOf(response)).toMatchObject({
+        errors: expect.arrayContaining([{ field: 'query.nonsense', message: 'is not known here' }]),
+      });
+    }
+  });
+
+  it('refuses bodies that are too large, unreadable or of another type', async () => {
+    const withBody = description.operations.filter(
+      ({ operation, path }) => operation.requestBody && path.startsWith('/api/admin/'),
+    );
+    expect(withBody.length).toBeGreaterThanOrEqual(3);
+    const authorization = `Bearer ${ADMIN_TOKEN}`;
+    for (const { method, path } of withBody) {
+      const at = concrete(path);
+      const json = { authorization, 'content-type': 'application/json' };
+      const large = await send(method, at, json, JSON.stringify({ x: 'x'.repeat(65 * 1024) }));
+      const broken = await send(method, at, json, '{"activityId": ');
+      const text = await send(method, at, { authorization, 'content-type': 'text/plain' }, '{"activityId": 1}');
+      expect([path, large.status, broken.status, text.status]).toEqual([path, 413, 400, 415]);
+      for (const response of [large, broken, text]) await problemOf(response);
+    }
+  });
+
+  it('is 404 where there is nothing', async () => {
+    const response = await send('GET', '/api/admin/nothing', { authorization: `Bearer ${ADMIN_TOKEN}` });
+    expect((await problemOf(response)).status).toBe(404);
+  });
+
+  it('answers as the document says', async () => {
+    await ask(rig, 'POST', '/api/admin/activity-jobs', { activityId: '77', athleteId: '7' });
+    await rig.post({
+      object_type: 'activity',
+      object_id: 78,
+      aspect_type: 'create',
+      owner_id: 7,
+      subscription_id: 1,
+      event_time: 1_700_000_000,
+    });
+    const calls: [string, string, unknown?][] = [
+      ['GET', '/api/admin/activity-jobs'],
+      ['GET', '/api/admin/activity-jobs?limit=500'],
+      ['GET', '/api/admin/activity-jobs/1'],
+      ['GET', '/api/admin/activity-jobs/99999'],
+      ['POST', '/api/admin/activity-jobs', { activityId: '79', athleteId: '7' }],
+      ['POST', '/api/admin/activity-jobs', { activityId: '79', athleteId: '7' }],
+      ['POST', '/api/admin/activity-jobs', { activityId: '79', athleteId: '8' }],
+      ['POST', '/api/admin/activity-jobs/1/retry'],
+      ['GET', '/api/admin/athletes'],
+      ['GET', '/api/admin/activities'],
+      ['GET', '/api/admin/webhook-events'],
+      ['GET', '/api/admin/webhook-events/1'],
+      ['POST', '/api/admin/webhook-events/1/replay'],
+      ['GET', '/api/admin/budget'],
+      ['DELETE', '/api/admin/activity-jobs?status=pending'],
+      ['GET', '/api/admin/audit'],
+      ['GET', '/api/admin/session'],
+      ['GET', '/healthz'],
+      ['GET', '/readyz'],
+      ['GET', '/api/openapi.json'],
+    ];
+    for (const [method, path, body] of calls)
+      expect(description.misfits(method, path, await ask(rig, method, path, body))).toEqual([]);
+  });
+});
+
+describe('without ADMIN_TOKEN', () => {
+  it('the admin interface is closed, a session cannot be begun, and the rest is served', async () => {
+    const closed = await rig.startReplica({ ADMIN_TOKEN: '' });
+    const get = (path: string, init?: RequestInit) => fetch(`${closed.url}${path}`, init);
+    for (const authorization of [`Bearer ${ADMIN_TOKEN}`, `Bearer ${READ_TOKEN}`, 'Bearer ', '']) {
+      const response = await get('/api/admin/activity-jobs', { headers: { authorization } });
+      expect(response.status).toBe(401);
+      expect((await problemOf(response)).detail).toContain('ADMIN_TOKEN is not set');
+    }
+    const session = await get('/api/admin/session', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ token: ADMIN_TOKEN }),
+    });
+    expect([session.status, session.headers.get('set-cookie')]).toEqual([401, null]);
+    await session.arrayBuffer();
+    for (const path of ['/healthz', '/api/openapi.json']) {
+      const response = await get(path);
+      expect(response.status).toBe(200);
+      await response.arrayBuffer();
+    }
+  });
+});
+
+describe('a browser session', () => {
+  const signIn = (token: string, headers: Record<string, string> = {}) =>
+    send('POST', '/api/admin/session', { 'content-type': 'application/json', ...headers }, JSON.stringify({ token }));
+  const cookieOf = (response: Response) => response.headers.get('set-cookie')?.split(';')[0] as string;
+
+  it('begins with a token, is kept from scripts and other sites, and ends', async () => {
+    const begun = await signIn(ADMIN_TOKEN, { origin: rig.service.url });
+    expect([begun.status, await begun.json()]).toEqual([200, { access: 'admin' }]);
+    expect(begun.headers.get('set-cookie')).toMatch(/HttpOnly.*SameSite=Strict/);
+    expect(begun.headers.get('set-cookie')).not.toContain(ADMIN_TOKEN);
+    const cookie = cookieOf(begun);
+    const session = await send('GET', '/api/admin/session', { cookie });
+    expect(await session.json()).toEqual({ access: 'admin' });
+    const ended = await send('DELETE', '/api/admin/session', { cookie, origin: rig.service.url });
+    expect([ended.status, cookieOf(ended)]).toEqual([204, 'activity_sync_session=']);
+  });
+
+  it('changes something only from our own pages', async () => {
+    const cookie = cookieOf(await signIn(ADMIN_TOKEN));
+    const create = async (headers: Record<string, string>) => {
+      const body = JSON.stringify({ activityId: '9001', athleteId: '9' });
+      const response = await send(
+        'POST',
+        '/api/admin/activity-jobs',
+        { cookie, 'content-type': 'application/json', ...headers },
+        body,
+      );
+      await response.arrayBuffer();
+      return response.status;
+    };
+    expect(await create({})).toBe(403);
+    expect(await create({ origin: 'https://evil.example' })).toBe(403);
+    expect(await create({ 'sec-fetch-site': 'cross-site', origin: rig.service.url })).toBe(403);
+    expect(await create({ 'sec-fetch-site': 'same-origin' })).toBe(201);
+    expect(await create({ origin: rig.service.url })).toBe(200);
+    for (const method of ['POST', 'DELETE']) {
+      const foreign = await send(
+        method,
+        '/api/admin/session',
+        { cookie, origin: 'https://evil.example', 'content-type': 'application/json' },
+        method === 'POST' ? JSON.stringify({ token: ADMIN_TOKEN }) : undefined,
+      );
+      expect([method, foreign.status]).toEqual([method, 403]);
+      await foreign.arrayBuffer();
+    }
+  });
+
+  it('of the read token may only look', async () => {
+    const cookie = cookieOf(await signIn(READ_TOKEN));
+    expect(await (await send('GET', '/api/admin/session', { cookie })).json()).toEqual({ access: 'read' });
+    const change = await send('DELETE', '/api/admin/activity-jobs?status=done', { cookie, origin: rig.service.url });
+    expect(change.status).toBe(403);
+    await change.arrayBuffer();
+  });
+
+  it('is refused after ten wrong tokens from one address', async () => {
+    const replica = await rig.startReplica();
+    const statuses: number[] = [];
+    for (let attempt = 0; attempt < 12; attempt += 1) {
+      const response = await fetch(`${replica.url}/api/admin/session`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ token: `wrong-${attempt}` }),
+      });
+      statuses.push(response.status);
+      await problemOf(response);
+    }
+    expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
+  });
+});
+
+describe('the audit', () => {
+  it('tells who changed what, with what result, and never a secret', async () => {
+    const newest = async (count: number) => (await ask(rig, 'GET', `/api/admin/audit?limit=${count}`)).body.entries;
+    const { body: job } = await ask(rig, 'POST', '/api/admin/activity-jobs', { activityId: '9100', athleteId: '9' });
+    await ask(rig, 'POST', '/api/admin/activity-jobs/999999/retry');
+    await ask(rig, 'DELETE', '/api/admin/activity-jobs?status=failed&olderThan=5');
+    await ask(rig, 'POST', '/api/admin/webhooks', {
+      callbackUrl: 'http://127.0.0.1:1/hook',
+      verifyToken: 'a-secret-of-ours',
+    });
+    await ask(rig, 'GET', '/api/admin/activity-jobs');
+    await ask(rig, 'POST', '/api/admin/activity-jobs', { activityId: 'x' });
+    expect(await newest(4)).toMatchObject([
+      { who: 'admin', action: 'POST /api/admin/webhooks', target: null, status: 502 },
+      {
+        action: 'DELETE /api/admin/activity-jobs',
+        detail: { status: 'failed', olderThan: '5', deleted: 0 },
+        status: 200,
+      },
+      { action: 'POST /api/admin/activity-jobs/:id/retry', target: '999999', status: 404 },
+      { action: 'POST /api/admin/activity-jobs', target: job.id, detail: { activityId: '9100' }, status: 201 },
+    ]);
+    expect(JSON.stringify(await newest(200))).not.toMatch(/a-secret-of-ours|admin-token/);
+  });
+
+  it('notes sessions, and changes made in one', async () => {
+    const begun = await send(
+      'POST',
+      '/api/admin/session',
+      { 'content-type': 'application/json' },
+      JSON.stringify({ token: ADMIN_TOKEN }),
+    );
+    const cookie = begun.headers.get('set-cookie')?.split(';')[0] as string;
+    await begun.arrayBuffer();
+    await (
+      await send('DELETE', '/api/admin/activity-jobs?status=done', { cookie, origin: rig.service.url })
+    ).arrayBuffer();
+    const { entries } = (await ask(rig, 'GET', '/api/admin/audit?limit=2')).body;
+    expect(entries).toMatchObject([
+      { who: 'session', action: 'DELETE /api/admin/activity-jobs' },
+      { who: 'admin', action: 'POST /api/admin/session' },
+    ]);
+  });
+});
