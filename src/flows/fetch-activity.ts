@@ -10,11 +10,12 @@ import { ProviderError } from '../provider/errors.ts';
 import type { ActivityDetail } from '../provider/schemas.ts';
 import type { Budget } from '../queue/budget.ts';
 import type { Run } from '../queue/claim.ts';
-import { completeRun, failRun, putBackRun, retryRun } from '../queue/settle.ts';
+import { completeRun, failRun, putBackRun, retryRun, SupersededError } from '../queue/settle.ts';
 import { deleteActivity, removeActivity } from '../store/activities.ts';
 import { setAthleteState } from '../store/athletes.ts';
 import { type AccessTokens, ReconnectError } from './access-token.ts';
 import type { StoreRun } from './store-run.ts';
+import { toActivity } from './to-activity.ts';
 
 export interface FetchDependencies {
   database: Database;
@@ -138,7 +139,8 @@ async function settleFailure(
   }
   if (error instanceof ReconnectError) return fail(deps, run, 'unauthorized', error.message, answeredAt);
   if (isUnstorable(error)) return retry(deps, run, `The answer cannot be stored: ${error.message}`, answeredAt);
-  if (!(error instanceof ProviderError)) throw error;
+  if (error instanceof SupersededError) throw error;
+  if (!(error instanceof ProviderError)) return retryUnforeseen(deps, run, error as Error, answeredAt);
   const { message } = error;
   switch (error.code) {
     case 'THROTTLED': {
@@ -207,6 +209,19 @@ async function retry(deps: FetchDependencies, run: Run, error: string, answeredA
   return result === 'failed' ? 'exhausted' : result;
 }
 
+/** A fault of ours: the job keeps the reason and is tried again; the log has the rest. Throws when nothing can be settled. */
+function retryUnforeseen(deps: FetchDependencies, run: Run, error: Error, answeredAt: number): Promise<RunResult> {
+  deps.metrics.errors.inc({ component: 'fetch' });
+  deps.logger.error('a run failed for an unforeseen reason; it is tried again', {
+    component: 'fetch',
+    jobId: run.jobId,
+    activityId: run.activityId,
+    athleteId: run.athleteId,
+    error,
+  });
+  return retry(deps, run, `The service failed: ${error.message}`, answeredAt);
+}
+
 async function putBack(
   deps: FetchDependencies,
   run: Run,
@@ -222,22 +237,5 @@ function cooldownOf(deps: FetchDependencies, answeredAt: number | undefined) {
   return {
     cooldownMs: deps.cooldownMs,
     answeredAgoMs: answeredAt === undefined ? undefined : performance.now() - answeredAt,
-  };
-}
-
-function toActivity(run: Run, detail: ActivityDetail) {
-  return {
-    activityId: run.activityId,
-    athleteId: run.athleteId,
-    name: detail.name,
-    sportType: detail.sport_type ?? detail.type ?? 'Unknown',
-    startDate: detail.start_date,
-    timezone: detail.timezone,
-    distanceM: detail.distance,
-    movingTimeS: Math.round(detail.moving_time),
-    elapsedTimeS: Math.round(detail.elapsed_time),
-    elevationGainM: detail.total_elevation_gain,
-    private: detail.private,
-    polyline: detail.map?.polyline || detail.map?.summary_polyline || undefined,
   };
 }

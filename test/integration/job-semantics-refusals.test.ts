@@ -6,7 +6,7 @@ let rig: Rig;
 let athleteId: string;
 
 beforeAll(async () => {
-  rig = await startRig({ env: { FETCH_BACKOFF_BASE_MS: '10' } });
+  rig = await startRig({ env: { FETCH_BACKOFF_BASE_MS: '50' } });
   rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
 });
 afterAll(() => rig.close());
@@ -89,6 +89,27 @@ describe('an athlete whose token the provider refuses to refresh', () => {
     await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
     expect(await rig.untilJob(id, isFailed)).toMatchObject({ outcome: 'unauthorized', attempts: 0 });
     expect(await stateOf(athleteId)).toMatchObject({ state: 'reconnect' });
+  });
+});
+
+describe('a stored token that does not decrypt', () => {
+  beforeAll(newAthlete);
+
+  it('is tried again, with what to do about it in the job', async () => {
+    const { id } = rig.simulator.addActivity(athleteId);
+    const { database } = rig.service;
+    const [sealed] = await database.query('SELECT access_token FROM athlete WHERE athlete_id = $1', [athleteId]);
+    const setToken = (token: unknown) =>
+      database.query('UPDATE athlete SET access_token = $2 WHERE athlete_id = $1', [athleteId, token]);
+    await setToken('v1.00000000.AAAA');
+    await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+    const job = await rig.untilJob(id, ({ attempts }) => attempts > 0);
+    expect(job.error).toContain('TOKEN_ENCRYPTION_KEY');
+    await setToken(sealed?.access_token);
+    expect(await rig.untilJob(id, ({ status }) => status !== 'pending' && status !== 'working')).toMatchObject({
+      outcome: 'stored',
+    });
+    expect(callsFor(id)).toBe(1);
   });
 });
 
