@@ -9,6 +9,7 @@ import { createSyncs } from '../flows/sync-progress.ts';
 import { createAdminApi } from '../http/admin-api.ts';
 import { createAdminAuth } from '../http/admin-auth.ts';
 import { createApp } from '../http/app.ts';
+import { adminDoctorRoutes } from '../http/routes/admin-doctor.ts';
 import { adminSyncRoutes } from '../http/routes/admin-syncs.ts';
 import { adminWebhookRoutes } from '../http/routes/admin-webhooks.ts';
 import { createHealthRouter } from '../http/routes/health.ts';
@@ -16,6 +17,7 @@ import { createOauthRouter } from '../http/routes/oauth.ts';
 import { createPagesRouter } from '../http/routes/pages.ts';
 import { createWebhookRouter, WEBHOOK_PATH } from '../http/routes/webhook.ts';
 import { limitSignIn } from '../http/sign-in-limit.ts';
+import { readDeliveries } from '../store/deliveries.ts';
 import { type Parts, VERSION } from './parts.ts';
 
 /** The HTTP side of a process: health for every role, everything else for the role web. */
@@ -71,6 +73,15 @@ function createPublicWeb(
         subscriptions: createSubscriptions(database, provider, knownSubscriptions),
         callbackUrl: `${baseUrl}${WEBHOOK_PATH}`,
         verifyToken,
+      }),
+      ...adminDoctorRoutes({
+        provider,
+        callbackUrl: `${baseUrl}${WEBHOOK_PATH}`,
+        providerOrigin: config.PROVIDER_API_URL,
+        verifyToken: config.PROVIDER_VERIFY_TOKEN,
+        signed: config.PROVIDER_WEBHOOK_SECRET !== undefined,
+        readDeliveries: () => readDeliveries(database),
+        now,
       }),
       ...adminSyncRoutes({
         syncs: createSyncs({

@@ -1,28 +1,22 @@
 import { z } from 'zod';
+import { toEpochSeconds } from '../../domain/moment.ts';
 import { SyncRefusedError, type Syncs } from '../../flows/sync-progress.ts';
 import { Problem } from '../problem.ts';
+import { cutPage, nextCursorOut, pageLimit, timeOut } from '../query-fields.ts';
 import { defineRoute, int64, int64Out, type Route } from '../route.ts';
 
-const MAX_EPOCH_S = 32_503_680_000; // the year 3000
+const WRONG_MOMENT = 'must be a time: ISO 8601, or whole seconds since the epoch';
 
 /** A time: ISO 8601, or whole seconds since the epoch. Epoch seconds inside. */
 const moment = z
-  .union([z.string(), z.number()], { error: 'must be a time: ISO 8601, or whole seconds since the epoch' })
+  .union([z.string(), z.number()], { error: WRONG_MOMENT })
   .transform((value, context) => {
-    const seconds = /^\d{1,11}$/.test(String(value)) ? Number(value) : Math.floor(Date.parse(String(value)) / 1000);
-    if (typeof value !== 'string' && !Number.isSafeInteger(value)) return refuse(context, value);
-    return seconds >= 0 && seconds <= MAX_EPOCH_S ? seconds : refuse(context, value);
+    const seconds = toEpochSeconds(value);
+    if (seconds !== undefined) return seconds;
+    context.issues.push({ code: 'custom', input: value, message: WRONG_MOMENT });
+    return z.NEVER;
   })
   .meta({ type: ['string', 'integer'], description: 'ISO 8601, or whole seconds since the epoch' });
-
-function refuse(context: z.core.ParsePayload, input: unknown): never {
-  context.issues.push({
-    code: 'custom',
-    input,
-    message: 'must be a time: ISO 8601, or whole seconds since the epoch',
-  });
-  return z.NEVER;
-}
 
 const requestBody = z
   .strictObject({ after: moment.optional(), before: moment.optional(), force: z.boolean().default(false) })
@@ -31,29 +25,35 @@ const requestBody = z
     message: 'must be later than after',
   });
 
-const syncOut = z.object({
+const syncOut = z.strictObject({
   id: int64Out,
   url: z.string(),
   athleteId: int64Out.nullable(),
   state: z.enum(['running', 'waiting', 'finished', 'cancelled', 'failed']),
   force: z.boolean(),
-  after: z.string().nullable(),
-  before: z.string(),
+  after: timeOut.nullable(),
+  before: timeOut,
   athletes: z.object({ total: z.int(), listed: z.int(), failed: z.int() }),
   pages: z.int(),
   listed: z.int(),
   queued: z.int(),
   fetched: z.int(),
   fetchesFailed: z.int(),
-  total: z.int().nullable(),
-  waitingUntil: z.string().nullable(),
-  expectedEnd: z.string().nullable(),
+  total: z.int().nullable().meta({ description: 'Fetches in all, once every list is read' }),
+  waitingUntil: timeOut.nullable(),
+  expectedEnd: timeOut
+    .nullable()
+    .meta({ description: 'From the budget’s pace and the cooldown; null once it has ended' }),
   error: z.string().nullable(),
-  createdAt: z.string(),
-  finishedAt: z.string().nullable(),
+  createdAt: timeOut,
+  finishedAt: timeOut.nullable(),
 });
-const accepted = { 202: { description: 'Begun', schema: z.object({ id: int64Out, url: z.string() }) } };
-const byId = z.strictObject({ id: int64 });
+const accepted = {
+  202: { description: 'Begun', schema: z.strictObject({ id: int64Out, url: z.string() }) },
+  409: { description: 'There is no athlete whose list can be read' },
+};
+const unknownSync = { 404: { description: 'No such sync' } };
+const byId = z.object({ id: int64 });
 
 /** Bulk syncs: begun, watched, cancelled. */
 export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
@@ -65,7 +65,12 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
         beforeS: body.before,
         force: body.force,
       });
-      return { status: 202, body: { id, url: urlOf(id) }, headers: { Location: urlOf(id) } };
+      return {
+        status: 202,
+        body: { id, url: urlOf(id) },
+        headers: { Location: urlOf(id) },
+        audit: { target: id, athleteId, detail: { ...body } },
+      };
     } catch (error) {
       if (error instanceof SyncRefusedError) throw new Problem(error.missing ? 'notFound' : 'conflict', error.message);
       throw error;
@@ -86,7 +91,7 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
       params: byId,
       body: requestBody,
       bodyOptional: true,
-      responses: accepted,
+      responses: { ...accepted, 404: { description: 'The athlete is not connected' } },
       handle: ({ params, body }) => begin(params.id, body),
     }),
     defineRoute({
@@ -104,20 +109,17 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
       path: '/api/admin/syncs',
       summary: 'List bulk syncs, newest first',
       access: 'read',
-      query: z.strictObject({ limit: z.coerce.number().int().min(1).max(200).default(50), cursor: int64.optional() }),
+      query: z.strictObject({ limit: pageLimit, cursor: int64.optional() }),
       responses: {
         200: {
           description: 'The syncs',
-          schema: z.object({ syncs: z.array(syncOut), nextCursor: int64Out.nullable() }),
+          schema: z.strictObject({ syncs: z.array(syncOut), nextCursor: nextCursorOut }),
         },
       },
       handle: async ({ query }) => {
         const found = await deps.syncs.list(query.limit + 1, query.cursor);
-        const syncs = found.slice(0, query.limit).map((sync) => ({ ...sync, url: urlOf(sync.id) }));
-        return {
-          status: 200,
-          body: { syncs, nextCursor: found.length > query.limit ? (syncs.at(-1)?.id ?? null) : null },
-        };
+        const { page, nextCursor } = cutPage(found, query.limit, ({ id }) => id);
+        return { status: 200, body: { syncs: page.map((sync) => ({ ...sync, url: urlOf(sync.id) })), nextCursor } };
       },
     }),
     defineRoute({
@@ -126,7 +128,7 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
       summary: 'Show how a bulk sync stands',
       access: 'read',
       params: byId,
-      responses: { 200: { description: 'The sync', schema: syncOut } },
+      responses: { 200: { description: 'The sync', schema: syncOut }, ...unknownSync },
       handle: async ({ params }) => ({ status: 200, body: await show(params.id) }),
     }),
     defineRoute({
@@ -135,13 +137,17 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
       summary: 'Cancel a bulk sync: nothing more is listed, and what it queued and nobody has begun is removed',
       access: 'admin',
       params: byId,
-      responses: { 200: { description: 'The sync', schema: syncOut } },
+      responses: {
+        200: { description: 'The sync', schema: syncOut },
+        ...unknownSync,
+        409: { description: 'It has ended already' },
+      },
       handle: async ({ params }) => {
         const cancelled = await deps.syncs.cancel(params.id);
         const sync = await show(params.id);
         if (cancelled === false && sync.state !== 'cancelled')
           throw new Problem('conflict', `Sync ${params.id} has ended already; it is ${sync.state}.`);
-        return { status: 200, body: sync };
+        return { status: 200, body: sync, audit: { athleteId: sync.athleteId ?? undefined } };
       },
     }),
   ];

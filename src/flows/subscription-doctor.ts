@@ -1,0 +1,251 @@
+import { randomBytes } from 'node:crypto';
+import type { Int64 } from '../domain/int64.ts';
+import type { Provider } from '../provider/client.ts';
+import { ProviderError } from '../provider/errors.ts';
+import type { SubscriptionAnswer } from '../provider/schemas.ts';
+
+/** What the doctor found of one thing. */
+export interface Finding {
+  check: string;
+  ok: boolean;
+  /** What was seen. */
+  detail: string;
+  /** What to do about it; null where nothing needs doing. */
+  nextStep: string | null;
+}
+
+/** What the database knows about deliveries. */
+export interface DeliveryRecord {
+  trusted: Int64[];
+  lastReceivedAt: Date | undefined;
+  athletes: number;
+}
+
+export interface DoctorDependencies {
+  provider: Pick<Provider, 'listSubscriptions'>;
+  callbackUrl: string;
+  /** A provider on this machine (a simulated one) reaches what no other can. */
+  providerOrigin: string;
+  verifyToken: string | undefined;
+  /** Whether deliveries must be signed (PROVIDER_WEBHOOK_SECRET). */
+  signed: boolean;
+  /** Undefined where the database cannot be reached from here. */
+  readDeliveries: (() => Promise<DeliveryRecord>) | undefined;
+  now: () => number;
+}
+
+const HANDSHAKE_MS = 2000;
+const SILENCE_MS = 3 * 86_400_000;
+
+/**
+ * Looks whether webhooks can arrive: our configuration, the subscription at the provider, the callback as
+ * the provider sees it, and what has arrived. Changes nothing.
+ */
+export async function examineSubscription(deps: DoctorDependencies): Promise<{ ok: boolean; findings: Finding[] }> {
+  const [listed, handshake, deliveries] = await Promise.all([
+    deps.provider.listSubscriptions().catch(providerErrorOnly),
+    shakeHands(deps.callbackUrl, deps.verifyToken),
+    deps.readDeliveries?.(),
+  ]);
+  const findings = [
+    checkVerifyToken(deps.verifyToken),
+    checkPublicUrl(deps.callbackUrl, deps.providerOrigin),
+    handshake,
+    ...checkSubscriptions(listed, deps.callbackUrl),
+    ...(deliveries ? checkDeliveries(deliveries, listed, deps.now()) : [databaseAway()]),
+    checkSignature(deps.signed),
+  ];
+  return { ok: findings.every(({ ok }) => ok), findings };
+}
+
+function providerErrorOnly(error: unknown): ProviderError {
+  if (error instanceof ProviderError) return error;
+  throw error;
+}
+
+const fine = (check: string, detail: string): Finding => ({ check, ok: true, detail, nextStep: null });
+const fault = (check: string, detail: string, nextStep: string): Finding => ({ check, ok: false, detail, nextStep });
+
+function checkVerifyToken(verifyToken: string | undefined): Finding {
+  return verifyToken
+    ? fine('verify token', 'PROVIDER_VERIFY_TOKEN is set.')
+    : fault(
+        'verify token',
+        'PROVIDER_VERIFY_TOKEN is not set.',
+        'Set PROVIDER_VERIFY_TOKEN to a random string, and restart.',
+      );
+}
+
+const LOCAL = /^(localhost|127\.|\[::1\]|10\.|192\.168\.)/;
+
+function checkPublicUrl(callbackUrl: string, providerOrigin: string): Finding {
+  const check = 'public address';
+  const { protocol, hostname } = new URL(callbackUrl);
+  if (LOCAL.test(new URL(providerOrigin).hostname)) return fine(check, `The callback is ${callbackUrl}.`);
+  if (LOCAL.test(hostname)) {
+    return fault(
+      check,
+      `${callbackUrl} can be reached from this machine or network only.`,
+      'Set NEXT_PUBLIC_BASE_URL to an address that the provider reaches: a public host, or a tunnel to this machine.',
+    );
+  }
+  if (protocol === 'https:') return fine(check, `The callback is ${callbackUrl}.`);
+  return fault(
+    check,
+    `${callbackUrl} is not encrypted.`,
+    'Serve the public address by https, and set NEXT_PUBLIC_BASE_URL.',
+  );
+}
+
+/** Asks our own public address what the provider would ask. The token goes to our own origin alone. */
+async function shakeHands(callbackUrl: string, verifyToken: string | undefined): Promise<Finding> {
+  const check = 'handshake';
+  const challenge = randomBytes(12).toString('hex');
+  const url = new URL(callbackUrl);
+  url.searchParams.set('hub.mode', 'subscribe');
+  url.searchParams.set('hub.challenge', challenge);
+  url.searchParams.set('hub.verify_token', verifyToken ?? '');
+  try {
+    const answer = await fetch(url, { redirect: 'manual', signal: AbortSignal.timeout(HANDSHAKE_MS) });
+    const body = await answer.text();
+    if (answer.status === 200 && repeatsChallenge(body, challenge))
+      return fine(check, 'The callback repeats the challenge.');
+    if (answer.status === 403) {
+      return fault(
+        check,
+        'The callback answers 403: it has another verify token than this configuration.',
+        'Give every process the same PROVIDER_VERIFY_TOKEN, and restart them.',
+      );
+    }
+    return fault(
+      check,
+      `The callback answers ${answer.status}, not 200 with the challenge.`,
+      'Let the public address lead to a process with the role web, without a redirect or a page in between.',
+    );
+  } catch (error) {
+    return fault(
+      check,
+      `The callback does not answer: ${reasonOf(error)}.`,
+      'Start the service, and let the public address lead to it: name, certificate, proxy, firewall.',
+    );
+  }
+}
+
+function repeatsChallenge(body: string, challenge: string): boolean {
+  try {
+    return (JSON.parse(body) as { 'hub.challenge'?: unknown })['hub.challenge'] === challenge;
+  } catch (error) {
+    if (error instanceof SyntaxError) return false;
+    throw error;
+  }
+}
+
+// The error's own text may hold the address, and with it the token.
+function reasonOf(error: unknown): string {
+  if ((error as Error).name === 'TimeoutError') return `nothing within ${HANDSHAKE_MS} ms`;
+  const { cause } = error as { cause?: { code?: unknown } };
+  return typeof cause?.code === 'string' ? cause.code : 'no connection';
+}
+
+function checkSubscriptions(listed: SubscriptionAnswer[] | ProviderError, callbackUrl: string): Finding[] {
+  const check = 'subscription';
+  if (listed instanceof ProviderError) {
+    const nextStep =
+      listed.code === 'UNAUTHORIZED' || listed.code === 'FORBIDDEN'
+        ? 'Check PROVIDER_CLIENT_ID and PROVIDER_CLIENT_SECRET.'
+        : 'Try again; if it stays, check PROVIDER_API_URL and the way out to it.';
+    return [fault(check, `The provider did not list subscriptions: ${listed.message}.`, nextStep)];
+  }
+  const [first] = listed;
+  if (!first) return [fault(check, 'The provider has no subscription.', 'Create it: npm run webhook:create.')];
+  if (listed.length > 1) {
+    const ids = listed.map(({ id }) => id).join(', ');
+    return [
+      fault(
+        check,
+        `The provider has ${listed.length} subscriptions: ${ids}.`,
+        'Remove all and create one: npm run webhook:clean, then npm run webhook:create.',
+      ),
+    ];
+  }
+  const exists = fine(
+    check,
+    `The provider has one subscription, ${first.id}, since ${first.created_at ?? 'an unknown time'}.`,
+  );
+  if (first.callback_url === callbackUrl) return [exists, fine('callback', `It points to ${callbackUrl}.`)];
+  return [
+    exists,
+    fault(
+      'callback',
+      `It points to ${first.callback_url ?? 'nowhere'}, not to ${callbackUrl}.`,
+      'Set NEXT_PUBLIC_BASE_URL right, or make the subscription anew: npm run webhook:clean, then npm run webhook:create.',
+    ),
+  ];
+}
+
+function checkDeliveries(record: DeliveryRecord, listed: SubscriptionAnswer[] | ProviderError, now: number): Finding[] {
+  return [checkTrust(record, listed), checkLastEvent(record, now)];
+}
+
+function checkTrust({ trusted }: DeliveryRecord, listed: SubscriptionAnswer[] | ProviderError): Finding {
+  const check = 'trusted subscriptions';
+  const record = 'Record it: npm run webhook:list.';
+  if (trusted.length === 0) {
+    return fault(
+      check,
+      'None is known, so events of any subscription are accepted.',
+      `Create one, or record it: npm run webhook:list.`,
+    );
+  }
+  const present = listed instanceof ProviderError ? [] : listed.map(({ id }) => id);
+  const refused = present.filter((id) => !trusted.includes(id));
+  if (refused.length > 0) {
+    return fault(
+      check,
+      `Events of subscription ${refused.join(', ')} are refused: only ${trusted.join(', ')} is known.`,
+      record,
+    );
+  }
+  return fine(check, `Events of subscription ${trusted.join(', ')} are accepted, others refused.`);
+}
+
+function checkLastEvent({ lastReceivedAt, athletes }: DeliveryRecord, now: number): Finding {
+  const check = 'last event';
+  const nextStep =
+    'Change an activity’s title at the provider, and watch the ledger: GET /api/admin/webhook-events. If nothing comes, make the subscription anew.';
+  if (!lastReceivedAt) {
+    return athletes === 0
+      ? fine(check, 'None has arrived yet; no athlete is connected.')
+      : fault(
+          check,
+          `None has arrived yet, with ${athletes} connected ${athletes === 1 ? 'athlete' : 'athletes'}.`,
+          nextStep,
+        );
+  }
+  const ageMs = now - lastReceivedAt.getTime();
+  const detail = `The last one arrived ${ageOf(ageMs)} ago, at ${lastReceivedAt.toISOString()}.`;
+  return ageMs > SILENCE_MS && athletes > 0 ? fault(check, detail, nextStep) : fine(check, detail);
+}
+
+function ageOf(ms: number): string {
+  const minutes = Math.max(0, Math.round(ms / 60_000));
+  if (minutes < 120) return `${minutes} min`;
+  return minutes < 2880 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} days`;
+}
+
+function databaseAway(): Finding {
+  return fault(
+    'deliveries',
+    'The database cannot be reached from here, so trusted subscriptions and the last event are not known.',
+    'Ask the running service: set ADMIN_TOKEN and --url, or NEXT_PUBLIC_BASE_URL.',
+  );
+}
+
+function checkSignature(signed: boolean): Finding {
+  return fine(
+    'signature',
+    signed
+      ? 'Deliveries must carry a valid signature (PROVIDER_WEBHOOK_SECRET is set).'
+      : 'Deliveries need no signature (PROVIDER_WEBHOOK_SECRET is not set); the subscription’s id is checked.',
+  );
+}
