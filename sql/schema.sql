@@ -40,48 +40,6 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.begin_run(p_boss_job_id uuid, p_lane integer, p_hold_ms integer, b rate_budget, p_now timestamp with time zone)
- RETURNS TABLE(job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect text, version integer, needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamp with time zone, scope text, athlete_state text, started_at timestamp with time zone, requested_at timestamp with time zone)
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-DECLARE
-  v_now timestamptz := p_now;
-  v_more boolean;
-  v_until timestamptz;
-BEGIN
-  SELECT j.id, j.activity_id, j.athlete_id, j.reason, j.force, j.aspect, j.version, j.requested_at,
-    a.athlete_id IS NOT NULL, a.access_token, a.token_expires_at, a.scope, a.state
-  INTO job_id, activity_id, athlete_id, reason, force, aspect, version, requested_at,
-    known_athlete, access_token, token_expires_at, scope, athlete_state
-  FROM activity_fetch_job j LEFT JOIN athlete a ON a.athlete_id = j.athlete_id
-  WHERE j.boss_job_id = p_boss_job_id;
-  IF NOT FOUND THEN
-    RETURN;
-  END IF;
-  known_activity := EXISTS (SELECT FROM activity a WHERE a.activity_id = begin_run.activity_id);
-  needs_call := aspect <> 'delete' AND known_athlete AND athlete_state <> 'reconnect' AND (force OR NOT known_activity);
-  started_at := v_now;
-  v_until := '-infinity';
-  IF needs_call THEN
-    PERFORM spend_budget(b, reason_of_lane(p_lane), v_now);
-    v_until := v_now + p_hold_ms * interval '1 ms';
-  END IF;
-  v_more := EXISTS (SELECT FROM fetch_queue() f WHERE f.waiting AND f.lane = p_lane);
-  UPDATE athlete_schedule s SET
-    cooldown_until = greatest(s.cooldown_until, v_until),
-    webhook_due_at = CASE WHEN p_lane % 4 <> 1 THEN greatest(s.webhook_due_at, CASE WHEN s.webhook_due_at IS NOT NULL THEN v_until END)
-      WHEN v_more THEN greatest(v_now, v_until) END,
-    manual_due_at = CASE WHEN p_lane % 4 <> 2 THEN greatest(s.manual_due_at, CASE WHEN s.manual_due_at IS NOT NULL THEN v_until END)
-      WHEN v_more THEN greatest(v_now, v_until) END,
-    polling_due_at = CASE WHEN p_lane % 4 <> 3 THEN greatest(s.polling_due_at, CASE WHEN s.polling_due_at IS NOT NULL THEN v_until END)
-      WHEN v_more THEN greatest(v_now, v_until) END
-  WHERE s.lane = p_lane / 4;
-  RETURN NEXT;
-END
-$function$
-;
-
 CREATE OR REPLACE FUNCTION public.block_budget(p_wait_ms bigint, p_why text)
  RETURNS timestamp with time zone
  LANGUAGE plpgsql
@@ -89,36 +47,27 @@ AS $function$
 DECLARE
   b rate_budget;
   v_now timestamptz;
-  v_until timestamptz;
 BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
+  b := lock_budget();
   v_now := sync_clock();
-  SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
-  v_until := greatest(b.blocked_until, CASE WHEN p_wait_ms IS NULL
+  b.blocked_until := greatest(b.blocked_until, CASE WHEN p_wait_ms IS NULL
     THEN b.window_start + (b.interval_ms + b.guard_ms) * interval '1 ms'
     ELSE v_now + least(p_wait_ms, 86400000) * interval '1 ms' END);
-  UPDATE rate_budget SET
-    window_start = b.window_start,
-    used = b.used,
-    background_used = b.background_used,
-    previous_used = b.previous_used,
-    next_used = b.next_used,
-    reduced_capacity = CASE WHEN b.throttled THEN b.reduced_capacity
-      ELSE greatest(ceil(b.capacity / 10.0), floor(budget_capacity(b) / 2.0)) END,
-    throttled = true,
-    blocked_until = v_until,
-    blocked_by = p_why,
-    day = b.day,
-    daily_used = b.daily_used;
+  b.blocked_by := p_why;
+  IF NOT b.throttled THEN
+    b.reduced_capacity := greatest(ceil(b.capacity / 10.0), floor(budget_capacity(b) / 2.0));
+    b.throttled := true;
+  END IF;
+  PERFORM save_budget(b);
   PERFORM pg_notify('activity_sync', 'budget');
-  RETURN v_until;
+  RETURN b.blocked_until;
 END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.boss_complete(text, uuid[], jsonb, text[], OUT o_affected bigint)
- RETURNS bigint
+CREATE OR REPLACE FUNCTION public.boss_complete(text, uuid[], jsonb, text[], OUT o_ids uuid[])
+ RETURNS uuid[]
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
@@ -142,7 +91,7 @@ BEGIN
     )
     SELECT COUNT(*), COALESCE(array_agg(id), '{}'::uuid[]) AS ids FROM results
    INTO v_row;
-    o_affected := v_row.count;
+    o_ids := v_row.ids;
 END
 $function$
 ;
@@ -327,12 +276,11 @@ CREATE OR REPLACE FUNCTION public.budget_at(b rate_budget, p_at timestamp with t
  STABLE
 AS $function$
 DECLARE
-  v_interval_s numeric := b.interval_ms / 1000.0;
-  v_start timestamptz := to_timestamp(floor(extract(epoch FROM p_at) / v_interval_s) * v_interval_s);
-  v_passed numeric;
+  v_start timestamptz := date_bin(b.interval_ms * interval '1 ms', p_at, 'epoch');
+  v_passed integer;
 BEGIN
   IF v_start > b.window_start THEN
-    v_passed := round(extract(epoch FROM v_start - b.window_start) / v_interval_s);
+    v_passed := least(1000, round(extract(epoch FROM v_start - b.window_start) * 1000 / b.interval_ms));
     IF b.reduced_capacity IS NOT NULL THEN
       b.reduced_capacity := least(b.capacity,
         b.reduced_capacity + ceil(b.capacity / 10.0) * (v_passed - CASE WHEN b.throttled THEN 1 ELSE 0 END));
@@ -369,84 +317,100 @@ CREATE OR REPLACE FUNCTION public.budget_opens_at(b rate_budget, p_reason text, 
  STABLE
 AS $function$
 DECLARE
-  v_capacity integer := budget_capacity(b);
-  v_background integer := greatest(floor(v_capacity * 0.9), least(v_capacity, 1));
-  v_interval interval := b.interval_ms * interval '1 ms';
+  v_capacity integer := least(b.capacity, b.provider_limit, b.reduced_capacity);
+  v_background integer;
   v_guard interval := b.guard_ms * interval '1 ms';
-  v_end timestamptz := b.window_start + v_interval;
   v_opens timestamptz := b.blocked_until;
 BEGIN
-  IF b.daily_limit IS NOT NULL AND b.daily_used >= b.daily_limit THEN
+  IF b.daily_used >= b.daily_limit THEN
     v_opens := greatest(v_opens, ((b.day + 1)::timestamp AT TIME ZONE 'UTC') + v_guard);
   END IF;
   IF p_reason = 'webhook' THEN
     IF b.used >= v_capacity THEN
-      v_opens := greatest(v_opens, v_end + v_guard);
-    ELSIF p_at < b.window_start + v_guard AND b.previous_used >= v_capacity THEN
+      v_opens := greatest(v_opens, b.window_start + b.interval_ms * interval '1 ms' + v_guard);
+    ELSIF b.previous_used >= v_capacity THEN
       v_opens := greatest(v_opens, b.window_start + v_guard);
     END IF;
-  ELSIF b.used >= v_background THEN
-    v_opens := greatest(v_opens, v_end + v_guard);
-  ELSE
-    v_opens := greatest(v_opens, b.window_start + v_guard,
-      b.window_start + v_interval * (0.95 * b.background_used / v_background));
+    RETURN v_opens;
   END IF;
-  RETURN v_opens;
+  v_background := greatest(floor(v_capacity * 0.9), least(v_capacity, 1));
+  IF b.used >= v_background THEN
+    RETURN greatest(v_opens, b.window_start + b.interval_ms * interval '1 ms' + v_guard);
+  END IF;
+  RETURN greatest(v_opens, b.window_start + v_guard,
+    b.window_start + b.interval_ms * (0.95 * b.background_used / v_background) * interval '1 ms');
 END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.claim_run(p_hold_ms integer)
- RETURNS TABLE(claim text, boss_job_id uuid, retry_count integer, attempts integer, wait_ms double precision, waits_for text, waited_ms double precision, job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect text, version integer, needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamp with time zone, scope text, athlete_state text, started_at text, requested_at timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.claim_runs(p_most integer, p_hold_ms integer)
+ RETURNS TABLE(claim text, wait_ms double precision, waits_for text, boss_job_id uuid, retry_count integer, attempts integer, job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect text, version integer, needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamp with time zone, scope text, athlete_state text, started_at text, requested_at timestamp with time zone, waited_ms double precision)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_sort TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
 #variable_conflict use_column
 DECLARE
+  b rate_budget;
+  v_now timestamptz := sync_clock();
   v_turn record;
   v_job record;
-  v_run record;
-  v_budget rate_budget;
-  v_opens timestamptz;
-  v_now timestamptz;
+  v_locked boolean := false;
+  v_spent boolean := false;
+  v_claimed integer := 0;
 BEGIN
-  SELECT * INTO v_turn FROM next_turn();
-  IF v_turn.lane IS NULL THEN
-    RETURN QUERY SELECT 'wait', NULL::uuid, NULL::integer, NULL::integer,
-      CASE WHEN v_turn.wake_at < 'infinity' THEN greatest(0, ceil(extract(epoch FROM v_turn.wake_at - sync_clock()) * 1000))::float8 END,
-      v_turn.waits_for, NULL::float8, NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL::boolean, NULL, NULL::integer,
-      NULL::boolean, NULL::boolean, NULL::boolean, NULL, NULL::timestamptz, NULL, NULL, NULL, NULL::timestamptz;
-    RETURN;
+  SELECT * INTO b FROM rate_budget;
+  b := budget_at(b, v_now);
+  WHILE v_claimed < p_most LOOP
+    SELECT * INTO v_turn FROM next_turn(b, v_now);
+    IF v_turn.lane IS NULL THEN
+      claim := 'wait'; waits_for := v_turn.waits_for;
+      wait_ms := CASE WHEN v_turn.wake_at < 'infinity' THEN greatest(0, ceil(extract(epoch FROM v_turn.wake_at - sync_clock()) * 1000)) END;
+      EXIT;
+    END IF;
+    IF NOT v_locked AND v_turn.reason IS NOT NULL THEN
+      -- Under the budget's lock from here on. What was open at the look may have closed meanwhile.
+      b := lock_budget();
+      v_now := sync_clock();
+      b := budget_at(b, v_now);
+      v_locked := true;
+      CONTINUE WHEN budget_opens_at(b, v_turn.reason, v_now) > v_now;
+    END IF;
+    SELECT * INTO v_job FROM boss_fetch(v_turn.lane, v_turn.lane);
+    IF v_job.o_id IS NULL THEN
+      -- Not due yet by this transaction's time, or held by another for the moment.
+      PERFORM rest_lane(v_turn.lane);
+      claim := 'again';
+      EXIT;
+    END IF;
+    v_claimed := v_claimed + 1;
+    boss_job_id := v_job.o_id; retry_count := v_job.o_retry_count; attempts := 5 - v_job.o_retry_limit + v_job.o_retry_count;
+    SELECT j.id, j.activity_id, j.athlete_id, j.reason, j.force, j.aspect, j.version, j.requested_at,
+      a.athlete_id IS NOT NULL, a.access_token, a.token_expires_at, a.scope, a.state,
+      EXISTS (SELECT FROM activity k WHERE k.activity_id = j.activity_id)
+    INTO job_id, activity_id, athlete_id, reason, force, aspect, version, requested_at,
+      known_athlete, access_token, token_expires_at, scope, athlete_state, known_activity
+    FROM activity_fetch_job j LEFT JOIN athlete a ON a.athlete_id = j.athlete_id
+    WHERE j.boss_job_id = v_job.o_id;
+    claim := CASE WHEN FOUND THEN 'run' ELSE 'orphan' END;
+    needs_call := claim = 'run' AND aspect <> 'delete' AND known_athlete AND athlete_state <> 'reconnect' AND (force OR NOT known_activity);
+    started_at := v_now;
+    waited_ms := greatest(0, extract(epoch FROM v_now - greatest(v_job.o_start_after, requested_at)) * 1000);
+    IF needs_call THEN
+      b := spend_call(b, v_turn.reason, v_now);
+      v_spent := true;
+    END IF;
+    PERFORM turn_lane(v_turn.lane, v_now, CASE WHEN needs_call THEN v_now + p_hold_ms * interval '1 ms' ELSE '-infinity' END);
+    RETURN NEXT;
+  END LOOP;
+  IF v_spent THEN
+    PERFORM save_budget(b);
   END IF;
-  -- Under the budget's lock from here on: what was open at the look may have closed meanwhile.
-  PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
-  v_now := sync_clock();
-  SELECT * INTO v_budget FROM rate_budget;
-  v_budget := budget_at(v_budget, v_now);
-  v_opens := budget_opens_at(v_budget, reason_of_lane(v_turn.lane), v_now);
-  IF v_opens > v_now AND v_turn.lane <> lane_of(0, 'webhook') THEN
-    RETURN QUERY SELECT 'wait', NULL::uuid, NULL::integer, NULL::integer, ceil(extract(epoch FROM v_opens - v_now) * 1000)::float8,
-      'budget', NULL::float8, NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL::boolean, NULL, NULL::integer,
-      NULL::boolean, NULL::boolean, NULL::boolean, NULL, NULL::timestamptz, NULL, NULL, NULL, NULL::timestamptz;
-    RETURN;
+  IF v_claimed < p_most THEN
+    RETURN NEXT;
   END IF;
-  SELECT * INTO v_job FROM boss_fetch(v_turn.lane, v_turn.lane);
-  IF v_job.o_id IS NULL THEN
-    PERFORM rest_lane(v_turn.lane);
-    RETURN QUERY SELECT 'empty', NULL::uuid, NULL::integer, NULL::integer, NULL::float8,
-      'turn', NULL::float8, NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL::boolean, NULL, NULL::integer,
-      NULL::boolean, NULL::boolean, NULL::boolean, NULL, NULL::timestamptz, NULL, NULL, NULL, NULL::timestamptz;
-    RETURN;
-  END IF;
-  SELECT * INTO v_run FROM begin_run(v_job.o_id, v_turn.lane, p_hold_ms, v_budget, v_now);
-  RETURN QUERY SELECT CASE WHEN v_run.job_id IS NULL THEN 'orphan' ELSE 'run' END, v_job.o_id,
-    v_job.o_retry_count, 5 - v_job.o_retry_limit + v_job.o_retry_count, NULL::float8, NULL,
-    greatest(0, extract(epoch FROM v_run.started_at - greatest(v_job.o_start_after, v_run.requested_at)) * 1000)::float8,
-    v_run.job_id, v_run.activity_id, v_run.athlete_id, v_run.reason, v_run.force, v_run.aspect, v_run.version,
-    v_run.needs_call, v_run.known_athlete, v_run.known_activity, v_run.access_token, v_run.token_expires_at, v_run.scope,
-    v_run.athlete_state, v_run.started_at::text, v_run.requested_at;
 END
 $function$
 ;
@@ -467,11 +431,9 @@ AS $function$
 DECLARE
   b rate_budget;
   v_now timestamptz := sync_clock();
+  v_left timestamptz;
   v_guard interval;
   v_midnight timestamptz;
-  v_used integer := 0;
-  v_daily_used integer := 0;
-  v_in_flight integer;
 BEGIN
   SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
@@ -481,33 +443,23 @@ BEGIN
     AND coalesce(p_daily_limit, b.daily_limit) IS NOT DISTINCT FROM b.daily_limit THEN
     RETURN;
   END IF;
-  PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
+  b := lock_budget();
   v_now := sync_clock();
-  SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
+  v_left := v_now - p_age_ms * interval '1 ms';
   v_guard := b.guard_ms * interval '1 ms';
   v_midnight := b.day::timestamp AT TIME ZONE 'UTC';
-  IF p_used > b.used AND v_now - p_age_ms * interval '1 ms' >= b.window_start + v_guard
+  b.provider_limit := coalesce(p_limit, b.provider_limit);
+  b.daily_limit := coalesce(p_daily_limit, b.daily_limit);
+  IF p_used > b.used AND v_left >= b.window_start + v_guard
     AND v_now < b.window_start + b.interval_ms * interval '1 ms' - v_guard THEN
     -- Somebody else spends too. Of our own calls those under way may not be in the provider's figure yet.
-    SELECT count(*) INTO v_in_flight FROM fetch_queue() f WHERE f.running;
-    v_used := p_used + v_in_flight;
+    b.used := p_used + (SELECT count(*) FROM fetch_queue() f WHERE f.running);
   END IF;
-  IF v_now - p_age_ms * interval '1 ms' >= v_midnight + v_guard AND v_now < v_midnight + interval '1 day' - v_guard THEN
-    v_daily_used := p_daily_used;
+  IF p_daily_used > b.daily_used AND v_left >= v_midnight + v_guard AND v_now < v_midnight + interval '1 day' - v_guard THEN
+    b.daily_used := p_daily_used;
   END IF;
-  UPDATE rate_budget SET
-    window_start = b.window_start,
-    used = greatest(b.used, v_used),
-    background_used = b.background_used,
-    previous_used = b.previous_used,
-    next_used = b.next_used,
-    reduced_capacity = b.reduced_capacity,
-    throttled = b.throttled,
-    provider_limit = coalesce(p_limit, b.provider_limit),
-    day = b.day,
-    daily_used = greatest(b.daily_used, v_daily_used),
-    daily_limit = coalesce(p_daily_limit, b.daily_limit);
+  PERFORM save_budget(b);
 END
 $function$
 ;
@@ -616,62 +568,64 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.next_turn()
- RETURNS TABLE(lane integer, due_at timestamp with time zone, wake_at timestamp with time zone, waits_for text)
+CREATE OR REPLACE FUNCTION public.lock_budget()
+ RETURNS rate_budget
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  b rate_budget;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
+  SELECT * INTO b FROM rate_budget;
+  RETURN b;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.next_turn(b rate_budget, p_at timestamp with time zone, OUT lane integer, OUT reason text, OUT wake_at timestamp with time zone, OUT waits_for text)
+ RETURNS record
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 DECLARE
-  v_now timestamptz := sync_clock();
-  b rate_budget;
-  v_reason text;
   v_opens timestamptz;
-  v_lane integer;
   v_due timestamptz;
 BEGIN
-  SELECT s.lane, s.webhook_due_at INTO v_lane, v_due FROM athlete_schedule s
-  WHERE s.athlete_id = 0 AND s.webhook_due_at <= v_now FOR UPDATE SKIP LOCKED;
+  PERFORM FROM athlete_schedule s WHERE s.athlete_id = 0 AND s.webhook_due_at <= p_at FOR UPDATE SKIP LOCKED;
   IF FOUND THEN
-    RETURN QUERY SELECT lane_of(v_lane, 'webhook'), v_due, NULL::timestamptz, NULL::text;
+    lane := lane_of(0, 'webhook');
     RETURN;
   END IF;
-
-  SELECT * INTO b FROM rate_budget;
-  b := budget_at(b, v_now);
   wake_at := 'infinity'; waits_for := 'turn';
-  FOREACH v_reason IN ARRAY ARRAY['webhook', 'manual', 'polling'] LOOP
-    v_opens := budget_opens_at(b, v_reason, v_now);
-    v_lane := NULL;
-    IF v_opens <= v_now THEN
-      CASE v_reason
+  FOREACH reason IN ARRAY ARRAY['webhook', 'manual', 'polling'] LOOP
+    v_opens := budget_opens_at(b, reason, p_at);
+    IF v_opens <= p_at THEN
+      CASE reason
         WHEN 'webhook' THEN
-          SELECT s.lane, s.webhook_due_at INTO v_lane, v_due FROM athlete_schedule s
-          WHERE s.webhook_due_at <= v_now AND s.athlete_id <> 0 ORDER BY s.webhook_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+          SELECT lane_of(s.lane, 'webhook') INTO lane FROM athlete_schedule s
+          WHERE s.webhook_due_at <= p_at AND s.athlete_id <> 0 ORDER BY s.webhook_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
         WHEN 'manual' THEN
-          SELECT s.lane, s.manual_due_at INTO v_lane, v_due FROM athlete_schedule s
-          WHERE s.manual_due_at <= v_now ORDER BY s.manual_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+          SELECT lane_of(s.lane, 'manual') INTO lane FROM athlete_schedule s
+          WHERE s.manual_due_at <= p_at ORDER BY s.manual_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
         ELSE
-          SELECT s.lane, s.polling_due_at INTO v_lane, v_due FROM athlete_schedule s
-          WHERE s.polling_due_at <= v_now ORDER BY s.polling_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+          SELECT lane_of(s.lane, 'polling') INTO lane FROM athlete_schedule s
+          WHERE s.polling_due_at <= p_at ORDER BY s.polling_due_at LIMIT 1 FOR UPDATE SKIP LOCKED;
       END CASE;
-      IF v_lane IS NOT NULL THEN
-        RETURN QUERY SELECT lane_of(v_lane, v_reason), v_due, NULL::timestamptz, NULL::text;
+      IF lane IS NOT NULL THEN
         RETURN;
       END IF;
     END IF;
-    CASE v_reason
+    CASE reason
       WHEN 'webhook' THEN SELECT min(s.webhook_due_at) INTO v_due FROM athlete_schedule s WHERE s.webhook_due_at IS NOT NULL;
       WHEN 'manual' THEN SELECT min(s.manual_due_at) INTO v_due FROM athlete_schedule s WHERE s.manual_due_at IS NOT NULL;
       ELSE SELECT min(s.polling_due_at) INTO v_due FROM athlete_schedule s WHERE s.polling_due_at IS NOT NULL;
     END CASE;
     -- Due and open, yet not taken: another worker holds that athlete's row for the moment.
-    IF v_due IS NOT NULL AND greatest(v_due, v_opens, v_now + interval '25 ms') < wake_at THEN
-      wake_at := greatest(v_due, v_opens, v_now + interval '25 ms');
-      waits_for := CASE WHEN v_opens > v_now AND v_opens >= v_due THEN 'budget' WHEN v_due > v_now THEN 'cooldown' ELSE 'turn' END;
+    IF v_due IS NOT NULL AND greatest(v_due, v_opens, p_at + interval '25 ms') < wake_at THEN
+      wake_at := greatest(v_due, v_opens, p_at + interval '25 ms');
+      waits_for := CASE WHEN v_opens > p_at AND v_opens >= v_due THEN 'budget' WHEN v_due > p_at THEN 'cooldown' ELSE 'turn' END;
     END IF;
   END LOOP;
-  lane := NULL; due_at := NULL;
-  RETURN NEXT;
 END
 $function$
 ;
@@ -897,6 +851,27 @@ END
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.save_budget(b rate_budget)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  UPDATE rate_budget SET
+    window_start = b.window_start,
+    used = b.used,
+    background_used = b.background_used,
+    previous_used = b.previous_used,
+    next_used = b.next_used,
+    reduced_capacity = b.reduced_capacity,
+    throttled = b.throttled,
+    provider_limit = b.provider_limit,
+    blocked_until = b.blocked_until,
+    blocked_by = b.blocked_by,
+    day = b.day,
+    daily_used = b.daily_used,
+    daily_limit = b.daily_limit
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.settle_run(p_job_id bigint, p_version integer, p_outcome text, p_athlete_id bigint, p_cooldown_ms integer, p_ago_ms integer)
  RETURNS text
  LANGUAGE plpgsql
@@ -921,62 +896,92 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.spend_budget(b rate_budget, p_reason text, p_at timestamp with time zone)
- RETURNS void
- LANGUAGE sql
+CREATE OR REPLACE FUNCTION public.spend_call(b rate_budget, p_reason text, p_at timestamp with time zone)
+ RETURNS rate_budget
+ LANGUAGE plpgsql
+ STABLE
 AS $function$
-  UPDATE rate_budget SET
-    window_start = b.window_start,
-    used = b.used + 1,
-    background_used = b.background_used + CASE WHEN p_reason = 'webhook' THEN 0 ELSE 1 END,
-    previous_used = b.previous_used + CASE WHEN p_at < b.window_start + b.guard_ms * interval '1 ms' THEN 1 ELSE 0 END,
-    next_used = b.next_used
-      + CASE WHEN p_at >= b.window_start + (b.interval_ms - b.guard_ms - b.lag_ms) * interval '1 ms' THEN 1 ELSE 0 END,
-    reduced_capacity = b.reduced_capacity,
-    throttled = b.throttled,
-    day = b.day,
-    daily_used = b.daily_used + 1
+BEGIN
+  b.used := b.used + 1;
+  b.daily_used := b.daily_used + 1;
+  IF p_reason <> 'webhook' THEN
+    b.background_used := b.background_used + 1;
+  END IF;
+  IF p_at < b.window_start + b.guard_ms * interval '1 ms' THEN
+    b.previous_used := b.previous_used + 1;
+  ELSIF p_at >= b.window_start + (b.interval_ms - b.guard_ms - b.lag_ms) * interval '1 ms' THEN
+    b.next_used := b.next_used + 1;
+  END IF;
+  RETURN b;
+END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.store_run(p_run jsonb, p_detail text)
- RETURNS text
+CREATE OR REPLACE FUNCTION public.store_runs(p_runs jsonb, p_details jsonb)
+ RETURNS TABLE(job_id bigint, result text)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
+#variable_conflict use_column
 DECLARE
-  r record;
-  v_settled text;
-  v_affected bigint;
-  v_stored boolean;
+  v_runs stored_run[];
+  v_unmoved bigint[];
+  v_moved bigint[];
+  v_completed uuid[];
+  v_stored bigint[];
 BEGIN
-  SELECT * INTO r FROM jsonb_to_record(p_run) AS x (
-    "jobId" bigint, version integer, "bossJobId" uuid, "retryCount" integer, "startedAt" timestamptz, "cooldownMs" integer, "answeredAgoMs" integer,
-    "activityId" bigint, "athleteId" bigint, name text, "sportType" text, "startDate" timestamptz, timezone text,
-    "distanceM" double precision, "movingTimeS" integer, "elapsedTimeS" integer, "elevationGainM" double precision, private boolean, polyline text);
-  v_settled := settle_run(r."jobId", r.version, 'stored', r."athleteId", r."cooldownMs", r."answeredAgoMs");
-  IF v_settled = 'moved' THEN
-    RETURN 'moved';
-  END IF;
-  IF v_settled = 'settled' THEN
-    v_affected := boss_complete('activity-fetch', ARRAY[r."bossJobId"], NULL, ARRAY[r."bossJobId"::text || ':' || r."retryCount"::text]);
-  END IF;
-  IF v_settled = 'gone' OR v_affected <> 1 THEN
-    RAISE EXCEPTION 'the run of job % lost its claim', r."jobId" USING ERRCODE = 'SY001';
-  END IF;
-  v_stored := save_activity(r."activityId", r."athleteId", r.name, r."sportType", r."startDate", r.timezone, r."distanceM",
-    r."movingTimeS", r."elapsedTimeS", r."elevationGainM", r.private, r.polyline, p_detail::jsonb, r."startedAt");
-  IF v_stored THEN
-    PERFORM boss_insert_thumbnail(jsonb_build_array(jsonb_build_object(
-      'singletonKey', r."activityId"::text, 'data', jsonb_build_object('activityId', r."activityId"::text)))::text);
+  SELECT array_agg(r ORDER BY r."activityId") INTO v_runs FROM jsonb_populate_recordset(NULL::stored_run, p_runs) r;
+  PERFORM FROM athlete_schedule s
+  WHERE s.athlete_id IN (SELECT r."athleteId" FROM unnest(v_runs) r)
+  ORDER BY s.athlete_id
+  FOR UPDATE;
+  -- Locked, so that a notification waits, or has been counted.
+  SELECT array_agg(j.id) FILTER (WHERE j.version = r.version), array_agg(j.id) FILTER (WHERE j.version <> r.version)
+  INTO v_unmoved, v_moved
+  FROM unnest(v_runs) r CROSS JOIN LATERAL (
+    SELECT j.id, j.version FROM activity_fetch_job j WHERE j.id = r."jobId" FOR UPDATE
+  ) j;
+  SELECT o_ids INTO v_completed FROM boss_complete('activity-fetch',
+    (SELECT array_agg(r."bossJobId") FROM unnest(v_runs) r WHERE r."jobId" = ANY (v_unmoved)), NULL,
+    (SELECT array_agg(r."bossJobId"::text || ':' || r."retryCount") FROM unnest(v_runs) r WHERE r."jobId" = ANY (v_unmoved)));
+
+  UPDATE activity_fetch_job j SET outcome = 'stored' WHERE j.id = ANY (v_unmoved) AND j.boss_job_id = ANY (v_completed);
+  PERFORM end_cooldown(r."athleteId", r."cooldownMs", r."answeredAgoMs") FROM unnest(v_runs) r WHERE r."bossJobId" = ANY (v_completed);
+  DELETE FROM activity_tombstone t USING unnest(v_runs) r
+  WHERE t.activity_id = r."activityId" AND t.deleted_at <= r."startedAt" AND r."bossJobId" = ANY (v_completed);
+  WITH saved AS (
+    INSERT INTO activity AS a (activity_id, athlete_id, name, sport_type, start_date, timezone, distance_m,
+      moving_time_s, elapsed_time_s, elevation_gain_m, private, polyline, detail, fetched_at)
+    SELECT r."activityId", r."athleteId", r.name, r."sportType", r."startDate", r.timezone, r."distanceM",
+      r."movingTimeS", r."elapsedTimeS", r."elevationGainM", r.private, r.polyline, p_details -> r.n, sync_now()
+    FROM unnest(v_runs) r
+    WHERE r."bossJobId" = ANY (v_completed)
+      AND NOT EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = r."activityId")
+    ON CONFLICT (activity_id) DO UPDATE SET
+      athlete_id = excluded.athlete_id, name = excluded.name, sport_type = excluded.sport_type, start_date = excluded.start_date,
+      timezone = excluded.timezone, distance_m = excluded.distance_m, moving_time_s = excluded.moving_time_s,
+      elapsed_time_s = excluded.elapsed_time_s, elevation_gain_m = excluded.elevation_gain_m, private = excluded.private,
+      polyline = excluded.polyline, detail = excluded.detail, fetched_at = excluded.fetched_at
+    RETURNING a.activity_id
+  )
+  SELECT array_agg(activity_id) INTO v_stored FROM saved;
+  IF v_stored IS NOT NULL THEN
+    PERFORM boss_insert_thumbnail(json_agg(json_build_object('singletonKey', s.id::text, 'data', json_build_object('activityId', s.id::text)))::text)
+    FROM unnest(v_stored) AS s (id);
     -- Nobody needs to be woken while earlier ones wait: a worker that is awake asks again by itself.
     IF NOT EXISTS (SELECT FROM pgboss.job t WHERE t.name = 'thumbnail' AND t.state < 'active' AND NOT t.blocked
-        AND t.start_after <= sync_now() AND t.singleton_key <> r."activityId"::text) THEN
+        AND t.start_after <= sync_now() AND t.singleton_key <> ALL (v_stored::text[])) THEN
       PERFORM pg_notify('activity_sync', 'thumbnail');
     END IF;
   END IF;
-  RETURN CASE WHEN v_stored THEN 'stored' ELSE 'tombstone' END;
+  RETURN QUERY
+  SELECT r."jobId", CASE
+    WHEN r."jobId" = ANY (v_moved) THEN 'moved'
+    WHEN r."bossJobId" = ANY (v_completed) THEN CASE WHEN r."activityId" = ANY (v_stored) THEN 'stored' ELSE 'tombstone' END
+    ELSE 'lost' END
+  FROM unnest(v_runs) r;
 END
 $function$
 ;
@@ -1017,15 +1022,14 @@ DECLARE
   v_now timestamptz;
   v_opens timestamptz;
 BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
+  b := lock_budget();
   v_now := sync_clock();
-  SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
   v_opens := budget_opens_at(b, p_reason, v_now);
   IF v_opens > v_now THEN
     RETURN v_opens;
   END IF;
-  PERFORM spend_budget(b, p_reason, v_now);
+  PERFORM save_budget(spend_call(b, p_reason, v_now));
   RETURN NULL;
 END
 $function$
@@ -1038,6 +1042,23 @@ AS $function$
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true);
   RETURN take_budget(p_reason);
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.turn_lane(p_lane integer, p_at timestamp with time zone, p_until timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  v_next timestamptz := CASE WHEN EXISTS (SELECT FROM fetch_queue() f WHERE f.waiting AND f.lane = p_lane) THEN greatest(p_at, p_until) END;
+BEGIN
+  UPDATE athlete_schedule s SET
+    cooldown_until = greatest(s.cooldown_until, p_until),
+    webhook_due_at = CASE WHEN p_lane % 4 = 1 THEN v_next WHEN s.webhook_due_at IS NOT NULL THEN greatest(s.webhook_due_at, p_until) END,
+    manual_due_at = CASE WHEN p_lane % 4 = 2 THEN v_next WHEN s.manual_due_at IS NOT NULL THEN greatest(s.manual_due_at, p_until) END,
+    polling_due_at = CASE WHEN p_lane % 4 = 3 THEN v_next WHEN s.polling_due_at IS NOT NULL THEN greatest(s.polling_due_at, p_until) END
+  WHERE s.lane = p_lane / 4;
 END
 $function$
 ;
