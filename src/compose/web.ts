@@ -17,6 +17,7 @@ import { createOauthRouter } from '../http/routes/oauth.ts';
 import { createPagesRouter } from '../http/routes/pages.ts';
 import { createWebhookRouter, WEBHOOK_PATH } from '../http/routes/webhook.ts';
 import { limitSignIn } from '../http/sign-in-limit.ts';
+import { findMissingMigrations } from '../infra/migrate.ts';
 import { readDeliveries } from '../store/deliveries.ts';
 import { type Parts, VERSION } from './parts.ts';
 
@@ -28,12 +29,12 @@ export interface Web {
 }
 
 export function createWeb(parts: Parts, options: { openPages: boolean }): Web {
-  const { database, boss, hub, logger, metrics } = parts;
+  const { database, hub, logger, metrics } = parts;
   const health = createHealthRouter({
     metrics,
     readiness: {
       database: async () => ((await database.query('SELECT 1')).length === 1 ? true : 'no answer'),
-      schema: async () => ((await boss.isInstalled()) ? true : 'not migrated'),
+      schema: async () => ((await findMissingMigrations(database)).length === 0 ? true : 'not migrated'),
       listener: async () => (hub.connected ? true : 'the LISTEN connection is down; it is being made anew'),
     },
   });

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { systemClock } from '../domain/clock.ts';
 import { createBoss, createQueues } from './boss.ts';
 import { installBossStatements } from './boss-statements.ts';
-import { type Database, openDatabase } from './database.ts';
+import { type Database, openDatabase, type Queryable } from './database.ts';
 import type { Logger } from './logger.ts';
 
 const MIGRATIONS = new URL('../../sql/migrations/', import.meta.url);
@@ -93,6 +93,13 @@ async function readApplied(database: Database): Promise<Set<string>> {
   );
   const rows = await database.query<{ name: string }>('SELECT name FROM schema_migration');
   return new Set(rows.map((row) => row.name));
+}
+
+/** The migrations of this version that the database lacks. @throws where it was never migrated at all */
+export async function findMissingMigrations(database: Queryable): Promise<string[]> {
+  const rows = await database.query<{ name: string }>('SELECT name FROM schema_migration', []);
+  const applied = new Set(rows.map((row) => row.name));
+  return (await migrationNames()).filter((name) => !applied.has(name));
 }
 
 /** The names of all migrations, in order. */

@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { type Rig, startRig } from '../support/service.ts';
+
+let rig: Rig;
+beforeAll(async () => {
+  rig = await startRig();
+  rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
+});
+afterAll(() => rig.close());
+const get = (path: string, base = rig.service.url) => fetch(`${base}${path}`);
+
+describe('/healthz, /readyz and /metrics', () => {
+  it('say that the process lives, is ready part by part, and what it counts', async () => {
+    expect(await (await get('/healthz')).json()).toEqual({ status: 'ok' });
+    const ready = await get('/readyz');
+    expect(ready.status).toBe(200);
+    expect(await ready.json()).toEqual({ status: 'ready', database: 'ok', schema: 'ok', listener: 'ok' });
+    const metrics = await get('/metrics');
+    expect(metrics.headers.get('content-type')).toMatch('text/plain');
+    expect(await metrics.text()).toContain('activity_sync_webhook_events_total');
+  });
+
+  it('are served whatever the roles are; the rest needs the role web', async () => {
+    const worker = await rig.startReplica({ SERVICE_ROLES: 'fetch' });
+    for (const path of ['/healthz', '/readyz', '/metrics']) expect((await get(path, worker.url)).status).toBe(200);
+    for (const path of ['/', '/admin', '/api/provider/webhook', '/api/provider/connect', '/api/admin/activity-jobs']) {
+      const response = await get(path, worker.url);
+      expect({ path, status: response.status }).toEqual({ path, status: 404 });
+      expect(response.headers.get('content-type')).toMatch('application/problem+json');
+    }
+    await worker.stop(1000);
+  });
+
+  it('stay ready while the provider throttles', async () => {
+    const athleteId = await rig.connectAthlete();
+    const { id } = rig.simulator.addActivity(athleteId);
+    rig.simulator.faults.add({ kind: 'retryAfter429', retryAfter: 600 });
+    await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+    await rig.untilJob(id, ({ error }) => error !== null);
+    expect((await get('/readyz')).status).toBe(200);
+  });
+
+  it('are not ready while a migration of this version is missing', async () => {
+    const { database } = rig.service;
+    const [last] = await database.query(
+      'DELETE FROM schema_migration WHERE name = (SELECT max(name) FROM schema_migration) RETURNING *',
+    );
+    const response = await get('/readyz');
+    expect(response.status).toBe(503);
+    expect(await response.json()).toMatchObject({ status: 'not ready', schema: 'not migrated', database: 'ok' });
+    await database.query('INSERT INTO schema_migration VALUES ($1, $2)', [last?.name, last?.applied_at]);
+    expect((await get('/readyz')).status).toBe(200);
+  });
+});
+
+describe('an unknown path', () => {
+  it('is 404 as a problem document that names it', async () => {
+    const response = await get('/api/nothing/here');
+    expect(response.status).toBe(404);
+    expect(response.headers.get('content-type')).toMatch('application/problem+json');
+    expect(await response.json()).toMatchObject({
+      status: 404,
+      title: 'Not found',
+      detail: expect.stringContaining('/api/nothing/here'),
+    });
+  });
+
+  it('that is not well-formed is 400, never 500', async () => {
+    const response = await get('/activities/%E0%A4%A/thumbnail.png');
+    expect(response.status).toBe(400);
+  });
+});
