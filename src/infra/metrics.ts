@@ -1,4 +1,6 @@
+import { getHeapStatistics } from 'node:v8';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { ASPECTS, OUTCOMES, REASONS } from '../domain/job.ts';
 
 /** Every metric of the service. Label values are bounded: never an athlete, an activity or a job id. */
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -20,7 +22,7 @@ export function createMetrics() {
   const seconds = <L extends string>(name: string, help: string, labelNames: L[] = []) =>
     new Histogram({ name, help, labelNames, registers, buckets: SECONDS });
 
-  return {
+  const metrics = {
     registry,
     webhookEvents: counter(
       'activity_sync_webhook_events_total',
@@ -146,5 +148,38 @@ export function createMetrics() {
       'Times that the LISTEN connection was made anew',
     ),
     errors: counter('activity_sync_errors_total', 'Unexpected errors by component', ['component']),
+    heapLimit: gauge('activity_sync_heap_limit_bytes', 'Heap at which the process ends for want of memory'),
   };
+  metrics.heapLimit.set(getHeapStatistics().heap_size_limit);
+  startAtZero(metrics);
+  return metrics;
+}
+
+/**
+ * Gives the counters that alerts read their known label values, so that the first event of a kind is an
+ * increase and not the birth of a series, which a rate does not see.
+ */
+function startAtZero(metrics: Metrics): void {
+  for (const aspect_type of ASPECTS) {
+    for (const result of ['accepted', 'duplicate', 'stale', 'unavailable']) {
+      metrics.webhookEvents.inc({ object_type: 'activity', aspect_type, result }, 0);
+    }
+  }
+  metrics.webhookEvents.inc({ object_type: 'unknown', aspect_type: 'unknown', result: 'refused' }, 0);
+  for (const reason of REASONS) {
+    for (const result of [...OUTCOMES, 'retry', 'put_back', 'superseded'])
+      metrics.jobsFinished.inc({ reason, result }, 0);
+    for (const result of ['granted', 'refused']) metrics.budgetGrants.inc({ reason, result }, 0);
+  }
+  for (const endpoint of ['activity', 'activities', 'token']) {
+    for (const code of ['200', '401', '403', '404', '429', '500', '503', 'network', 'timeout', 'unreadable']) {
+      metrics.providerCalls.inc({ endpoint, code }, 0);
+    }
+  }
+  for (const result of ['refreshed', 'refused', 'failed']) metrics.tokenRefreshes.inc({ result }, 0);
+  for (const code of ['401', '403']) metrics.authorisationFailures.inc({ code }, 0);
+  for (const result of ['finished', 'failed']) metrics.pollingSweeps.inc({ result }, 0);
+  for (const kind of ['missed', 'changed', 'vanished']) metrics.drift.inc({ kind }, 0);
+  for (const result of ['rendered', 'failed', 'superseded']) metrics.thumbnails.inc({ result }, 0);
+  for (const component of ['http', 'fetch', 'thumbnail', 'polling', 'sync']) metrics.errors.inc({ component }, 0);
 }
