@@ -1,18 +1,9 @@
-import { randomBytes } from 'node:crypto';
 import type { Int64 } from '../domain/int64.ts';
 import type { Provider } from '../provider/client.ts';
 import { ProviderError } from '../provider/errors.ts';
 import type { SubscriptionAnswer } from '../provider/schemas.ts';
-
-/** What the doctor found of one thing. */
-export interface Finding {
-  check: string;
-  ok: boolean;
-  /** What was seen. */
-  detail: string;
-  /** What to do about it; null where nothing needs doing. */
-  nextStep: string | null;
-}
+import { type Finding, fault, fine } from './finding.ts';
+import { shakeHands } from './subscription-handshake.ts';
 
 /** What the database knows about deliveries. */
 export interface DeliveryRecord {
@@ -34,7 +25,6 @@ export interface DoctorDependencies {
   now: () => number;
 }
 
-const HANDSHAKE_MS = 2000;
 const SILENCE_MS = 3 * 86_400_000;
 
 /**
@@ -62,9 +52,6 @@ function providerErrorOnly(error: unknown): ProviderError {
   if (error instanceof ProviderError) return error;
   throw error;
 }
-
-const fine = (check: string, detail: string): Finding => ({ check, ok: true, detail, nextStep: null });
-const fault = (check: string, detail: string, nextStep: string): Finding => ({ check, ok: false, detail, nextStep });
 
 function checkVerifyToken(verifyToken: string | undefined): Finding {
   return verifyToken
@@ -95,56 +82,6 @@ function checkPublicUrl(callbackUrl: string, providerOrigin: string): Finding {
     `${callbackUrl} is not encrypted.`,
     'Serve the public address by https, and set NEXT_PUBLIC_BASE_URL.',
   );
-}
-
-/** Asks our own public address what the provider would ask. The token goes to our own origin alone. */
-async function shakeHands(callbackUrl: string, verifyToken: string | undefined): Promise<Finding> {
-  const check = 'handshake';
-  const challenge = randomBytes(12).toString('hex');
-  const url = new URL(callbackUrl);
-  url.searchParams.set('hub.mode', 'subscribe');
-  url.searchParams.set('hub.challenge', challenge);
-  url.searchParams.set('hub.verify_token', verifyToken ?? '');
-  try {
-    const answer = await fetch(url, { redirect: 'manual', signal: AbortSignal.timeout(HANDSHAKE_MS) });
-    const body = await answer.text();
-    if (answer.status === 200 && repeatsChallenge(body, challenge))
-      return fine(check, 'The callback repeats the challenge.');
-    if (answer.status === 403) {
-      return fault(
-        check,
-        'The callback answers 403: it has another verify token than this configuration.',
-        'Give every process the same PROVIDER_VERIFY_TOKEN, and restart them.',
-      );
-    }
-    return fault(
-      check,
-      `The callback answers ${answer.status}, not 200 with the challenge.`,
-      'Let the public address lead to a process with the role web, without a redirect or a page in between.',
-    );
-  } catch (error) {
-    return fault(
-      check,
-      `The callback does not answer: ${reasonOf(error)}.`,
-      'Start the service, and let the public address lead to it: name, certificate, proxy, firewall.',
-    );
-  }
-}
-
-function repeatsChallenge(body: string, challenge: string): boolean {
-  try {
-    return (JSON.parse(body) as { 'hub.challenge'?: unknown })['hub.challenge'] === challenge;
-  } catch (error) {
-    if (error instanceof SyntaxError) return false;
-    throw error;
-  }
-}
-
-// The error's own text may hold the address, and with it the token.
-function reasonOf(error: unknown): string {
-  if ((error as Error).name === 'TimeoutError') return `nothing within ${HANDSHAKE_MS} ms`;
-  const { cause } = error as { cause?: { code?: unknown } };
-  return typeof cause?.code === 'string' ? cause.code : 'no connection';
 }
 
 function checkSubscriptions(listed: SubscriptionAnswer[] | ProviderError, callbackUrl: string): Finding[] {

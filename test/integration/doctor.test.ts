@@ -1,7 +1,8 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { type DoctorDependencies, examineSubscription, type Finding } from '../../src/flows/subscription-doctor.ts';
+import type { Finding } from '../../src/flows/finding.ts';
+import { type DoctorDependencies, examineSubscription } from '../../src/flows/subscription-doctor.ts';
 import { readDeliveries } from '../../src/store/deliveries.ts';
 import { type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
 

@@ -1,0 +1,19 @@
+/** What the doctor found of one thing. */
+export interface Finding {
+  check: string;
+  ok: boolean;
+  /** What was seen. */
+  detail: string;
+  /** What to do about it; null where nothing needs doing. */
+  nextStep: string | null;
+}
+
+/** Nothing needs doing. */
+export function fine(check: string, detail: string): Finding {
+  return { check, ok: true, detail, nextStep: null };
+}
+
+/** Something needs doing. */
+export function fault(check: string, detail: string, nextStep: string): Finding {
+  return { check, ok: false, detail, nextStep };
+}
