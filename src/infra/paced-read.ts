@@ -1,12 +1,12 @@
 /** Reads something that may be dear, and hands the answer to everyone who asks about the same time. */
 export type PacedRead<T> = () => Promise<T>;
 
-const CHEAP_MS = 10;
+const CHEAP_MS = 50;
 const SHARE = 20;
 const MAX_AGE_MS = 10_000;
 
 /**
- * Paces a read by what it costs. One that takes under 10 ms is made anew each time; a dearer one at most
+ * Paces a read by what it costs. One that takes under 50 ms is made anew each time; a dearer one at most
  * a twentieth of the time, and meanwhile the last answer is given, which is then never older than ten
  * seconds plus one read. Reads never run at once.
  */
