@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,6 +21,7 @@ async function demo(): Promise<void> {
   const say = (line: string) => process.stdout.write(`${line}\n`);
   say('Activity Sync demo: a webhook becomes a stored activity with its thumbnail.\n');
   const dataDir = await mkdtemp(join(tmpdir(), 'activity-sync-demo-'));
+  await chmod(dataDir, 0o755); // as root, PostgreSQL runs under another account, which must reach it
   const simulator = await startSimulator({ latencyMs: 20 });
   const port = await freePort(3000);
   const adminToken = randomBytes(12).toString('hex');
