@@ -7,6 +7,10 @@ interface Open {
   reject: (error: Error) => void;
 }
 
+const settle = async () => {
+  for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate);
+};
+
 function start(options: { maxBatch?: number; isOfOneItem?: (error: unknown) => boolean } = {}) {
   const open: Open[] = [];
   const add = createBatcher<string, string>({
@@ -15,72 +19,82 @@ function start(options: { maxBatch?: number; isOfOneItem?: (error: unknown) => b
     run: (items) => new Promise((resolve, reject) => open.push({ items, resolve, reject })),
     ...(options.isOfOneItem ? { isOfOneItem: options.isOfOneItem } : {}),
   });
+  /** Adds an item and lets its batch start, so that what comes next finds one in flight. */
+  const addFirst = async (item: string): Promise<{ result: Promise<string> }> => {
+    const result = add(item);
+    await settle();
+    return { result };
+  };
   /** Answers the batch that is under way; resolves once the next one has started, if there is one. */
   const answer = async () => {
     const batch = open.at(-1) as Open;
     batch.resolve(batch.items.map((item) => item.toUpperCase()));
-    await new Promise(setImmediate);
+    await settle();
   };
-  return { add, answer, batches: () => open.map(({ items }) => items), last: () => open.at(-1) as Open };
+  return { add, addFirst, answer, batches: () => open.map(({ items }) => items), last: () => open.at(-1) as Open };
 }
 
 describe('the batcher', () => {
-  it('starts a lone item at once', async () => {
-    const { add, answer, batches } = start();
-    const result = add('a');
+  it('starts a lone item without waiting for others', async () => {
+    const { addFirst, answer, batches } = start();
+    const { result } = await addFirst('a');
     expect(batches()).toEqual([['a']]);
     await answer();
     expect(await result).toBe('A');
   });
 
   it('makes one batch of all that arrives while another is in flight, and gives each its own output', async () => {
-    const { add, answer, batches } = start();
-    const results = ['a', 'b', 'c', 'd'].map(add);
+    const { add, addFirst, answer, batches } = start();
+    await addFirst('a');
+    const results = ['b', 'c', 'd'].map(add);
     await answer();
     expect(batches()).toEqual([['a'], ['b', 'c', 'd']]);
     await answer();
-    expect(await Promise.all(results)).toEqual(['A', 'B', 'C', 'D']);
+    expect(await Promise.all(results)).toEqual(['B', 'C', 'D']);
   });
 
   it('never puts items of one key into one batch, and keeps their order', async () => {
-    const { add, answer, batches } = start();
-    const results = ['x', 'a1', 'b1', 'a2', 'a3', 'c1'].map(add);
+    const { add, addFirst, answer, batches } = start();
+    await addFirst('x');
+    const results = ['a1', 'b1', 'a2', 'a3', 'c1'].map(add);
     for (let n = 0; n < 4; n += 1) await answer();
     expect(batches()).toEqual([['x'], ['a1', 'b1', 'c1'], ['a2'], ['a3']]);
-    expect(await Promise.all(results)).toEqual(['X', 'A1', 'B1', 'A2', 'A3', 'C1']);
+    expect(await Promise.all(results)).toEqual(['A1', 'B1', 'A2', 'A3', 'C1']);
   });
 
   it('makes no batch larger than the maximum, and an item that had no room does not overtake its key', async () => {
-    const { add, answer, batches } = start({ maxBatch: 2 });
-    for (const item of ['x', 'a1', 'b1', 'c1', 'c2']) void add(item);
+    const { add, addFirst, answer, batches } = start({ maxBatch: 2 });
+    await addFirst('x');
+    for (const item of ['a1', 'b1', 'c1', 'c2']) void add(item);
     for (let n = 0; n < 4; n += 1) await answer();
     expect(batches()).toEqual([['x'], ['a1', 'b1'], ['c1'], ['c2']]);
   });
 
   it('rejects every item of a batch that failed, and goes on', async () => {
-    const { add, answer, last } = start();
-    const first = add('a');
+    const { add, addFirst, answer, last } = start();
+    await addFirst('a');
     const others = [add('b'), add('c')].map((result) => result.catch((error: Error) => error.message));
     await answer();
     last().reject(new Error('away'));
     expect(await Promise.all(others)).toEqual(['away', 'away']);
-    expect(await first).toBe('A');
-    const later = add('d');
+    const { result } = await addFirst('d');
     await answer();
-    expect(await later).toBe('D');
+    expect(await result).toBe('D');
   });
 
   it('runs the items one by one when one of them may have caused the failure', async () => {
-    const { add, answer, batches, last } = start({ isOfOneItem: (error) => (error as Error).message === 'poison' });
-    const results = ['x', 'a', 'b', 'c'].map((item) => add(item).catch((error: Error) => error.message));
+    const isOfOneItem = (error: unknown) => (error as Error).message === 'poison';
+    const { add, addFirst, answer, batches, last } = start({ isOfOneItem });
+    await addFirst('x');
+    const results = ['a', 'b', 'c'].map((item) => add(item).catch((error: Error) => error.message));
     await answer();
     last().reject(new Error('poison'));
-    await new Promise(setImmediate);
+    await settle();
     await answer();
     last().reject(new Error('poison'));
-    await new Promise(setImmediate);
+    await settle();
     await answer();
     expect(batches()).toEqual([['x'], ['a', 'b', 'c'], ['a'], ['b'], ['c']]);
-    expect(await Promise.all(results)).toEqual(['X', 'A', 'poison', 'C']);
+    expect(await Promise.all(results)).toEqual(['A', 'poison', 'C']);
   });
 });
