@@ -1,0 +1,155 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Command } from 'commander';
+import type { SyncProgress } from '../flows/sync-progress.ts';
+import { CommandError, EXIT } from './command-error.ts';
+import { ServiceAwayError } from './service-client.ts';
+import { shareOf, toProgressLine } from './sync-progress-line.ts';
+import { openSyncService, type SyncService } from './sync-service.ts';
+import { type Terminal, toTable } from './terminal.ts';
+
+const LOOK_EVERY_MS = 500;
+const AWAY_PATIENCE_MS = 120_000;
+
+interface SyncOptions {
+  after?: string;
+  before?: string;
+  force?: true;
+  wait?: true;
+  follow?: string;
+  cancel?: string;
+  list?: true;
+  url?: string;
+  json?: boolean;
+}
+
+/** `sync`: begins, follows, lists and cancels bulk syncs. */
+export function addSyncCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('sync')
+    .description('bulk sync of one athlete, or of all: read the lists, fetch what is unknown')
+    .argument('[athleteId]', 'one athlete (default: all)')
+    .option('--after <time>', 'only activities that start later: ISO 8601 or epoch seconds')
+    .option('--before <time>', 'only activities that start earlier (default: now)')
+    .option('--force', 'fetch again what is stored already')
+    .option('--wait', 'show the progress until it has ended')
+    .option('--follow <syncId>', 'show the progress of a sync that was begun before')
+    .option('--cancel <syncId>', 'cancel a sync, and remove what it queued and nobody has begun')
+    .option('--list', 'list the newest syncs')
+    .option('--url <url>', 'address of the running service (default: NEXT_PUBLIC_BASE_URL, then PORT on this machine)')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      `
+The service does the work, so a sync goes on when this command, or the service, is stopped and started.
+
+Examples:
+  npm run sync -- --wait
+  npm run sync -- 1234 --after 2025-01-01 --wait
+  npm run sync -- 1234 --force
+  npm run sync -- --follow 7`,
+    )
+    .action(async (athleteId: string | undefined, options: SyncOptions) => {
+      refuseMixture(athleteId, options);
+      const service = await openSyncService(options.url);
+      try {
+        await run(service, athleteId, options, terminal);
+      } finally {
+        await service.close();
+      }
+    });
+}
+
+function refuseMixture(athleteId: string | undefined, options: SyncOptions): void {
+  const others = [options.follow !== undefined, options.cancel !== undefined, options.list].filter(Boolean).length;
+  const begins =
+    athleteId !== undefined || options.after !== undefined || options.before !== undefined || options.force === true;
+  if (others > 1 || (others === 1 && begins))
+    throw new CommandError('Either begin a sync, or use one of --follow, --cancel and --list.', EXIT.usage);
+}
+
+async function run(
+  service: SyncService,
+  athleteId: string | undefined,
+  options: SyncOptions,
+  terminal: Terminal,
+): Promise<void> {
+  const show = (sync: SyncProgress) => (options.json ? terminal.printJson(sync) : terminal.print(toProgressLine(sync)));
+  if (options.list) return printList(await service.list(), options, terminal);
+  if (options.cancel !== undefined) return show(await service.cancel(options.cancel));
+  if (options.follow !== undefined) return show(await follow(service, options.follow, terminal));
+  const { after, before, force = false } = options;
+  const id = await service.begin({ athleteId, after, before, force });
+  if (service.remark) terminal.note(service.remark);
+  if (options.wait) return show(await follow(service, id, terminal));
+  if (options.json) return terminal.printJson({ id });
+  terminal.print(`Sync ${id} has begun. Follow it: npm run sync -- --follow ${id}`);
+}
+
+/** Shows the progress until the sync has ended; a service that restarts meanwhile is waited for. */
+async function follow(service: SyncService, id: string, terminal: Terminal): Promise<SyncProgress> {
+  const interrupted = new AbortController();
+  const interrupt = () => interrupted.abort();
+  process.once('SIGINT', interrupt);
+  let said = -1;
+  let awaySince: number | undefined;
+  try {
+    for (;;) {
+      const sync = await lookAt(service, id, awaySince);
+      awaySince = sync === undefined ? (awaySince ?? Date.now()) : undefined;
+      if (sync && terminal.isInteractive) terminal.redraw(toProgressLine(sync));
+      else if (sync && Math.floor(shareOf(sync) * 10) > said) {
+        said = Math.floor(shareOf(sync) * 10);
+        terminal.note(toProgressLine(sync));
+      }
+      if (sync?.finishedAt) return ended(sync);
+      await delay(LOOK_EVERY_MS, undefined, { signal: interrupted.signal });
+    }
+  } catch (error) {
+    if (!interrupted.signal.aborted) throw error;
+    throw new CommandError(`Stopped looking. The sync goes on; follow it again: npm run sync -- --follow ${id}`);
+  } finally {
+    if (terminal.isInteractive) terminal.redraw('');
+    process.off('SIGINT', interrupt);
+  }
+}
+
+async function lookAt(
+  service: SyncService,
+  id: string,
+  awaySince: number | undefined,
+): Promise<SyncProgress | undefined> {
+  try {
+    return await service.show(id);
+  } catch (error) {
+    if (!(error instanceof ServiceAwayError)) throw error;
+    if (Date.now() - (awaySince ?? Date.now()) > AWAY_PATIENCE_MS) throw error;
+    return undefined;
+  }
+}
+
+function ended(sync: SyncProgress): SyncProgress {
+  if (sync.state !== 'finished') process.exitCode = EXIT.failed;
+  return sync;
+}
+
+function printList(syncs: readonly SyncProgress[], options: SyncOptions, terminal: Terminal): void {
+  if (options.json) terminal.printJson({ syncs });
+  else terminal.print(syncs.length === 0 ? 'There is no sync.' : tableOf(syncs));
+}
+
+function tableOf(syncs: readonly SyncProgress[]): string {
+  return toTable(
+    ['ID', 'ATHLETE', 'STATE', 'LISTED', 'QUEUED', 'FETCHED', 'FAILED', 'BEGUN', 'ENDED'],
+    syncs.map((sync) => [
+      sync.id,
+      sync.athleteId ?? 'all',
+      sync.state,
+      String(sync.listed),
+      String(sync.queued),
+      String(sync.fetched),
+      String(sync.fetchesFailed),
+      sync.createdAt,
+      sync.finishedAt ?? '–',
+    ]),
+  );
+}

@@ -1,0 +1,43 @@
+import type { SyncProgress } from '../flows/sync-progress.ts';
+
+const WIDTH = 24;
+
+/** How a sync stands, in one line with a bar. */
+export function toProgressLine(sync: SyncProgress): string {
+  const done = sync.fetched + sync.fetchesFailed;
+  const lists = sync.athletes.total - sync.athletes.listed - sync.athletes.failed;
+  return [
+    `sync ${sync.id} ${bar(shareOf(sync))}`,
+    `${done}/${sync.queued}${sync.total === null ? '+' : ''} fetched`,
+    ...(sync.fetchesFailed > 0 ? [`${sync.fetchesFailed} of them failed`] : []),
+    ...(lists > 0 && sync.finishedAt === null ? [`${lists} ${lists === 1 ? 'list' : 'lists'} to read`] : []),
+    stateOf(sync),
+  ].join(' · ');
+}
+
+/** From 0 to 1. While lists are still read, the fetches to come are not known, and the bar does not fill. */
+export function shareOf(sync: SyncProgress): number {
+  if (sync.state === 'finished') return 1;
+  const fetched = sync.queued === 0 ? (sync.total === null ? 0 : 1) : (sync.fetched + sync.fetchesFailed) / sync.queued;
+  if (sync.total !== null) return fetched;
+  return fetched * (sync.athletes.listed / Math.max(1, sync.athletes.total));
+}
+
+function bar(share: number): string {
+  const full = Math.floor(share * WIDTH);
+  return `[${'█'.repeat(full)}${'░'.repeat(WIDTH - full)}] ${String(Math.floor(share * 100)).padStart(3)}%`;
+}
+
+function stateOf(sync: SyncProgress): string {
+  if (sync.state === 'waiting')
+    return `waiting until ${clockOf(sync.waitingUntil)}, ends about ${clockOf(sync.expectedEnd)}`;
+  if (sync.state === 'running') return `ends about ${clockOf(sync.expectedEnd)}`;
+  return sync.state;
+}
+
+function clockOf(iso: string | null): string {
+  if (iso === null) return '?';
+  const at = new Date(iso);
+  const time = at.toTimeString().slice(0, 8);
+  return at.toDateString() === new Date().toDateString() ? time : `${at.toISOString().slice(0, 10)} ${time}`;
+}
