@@ -1212,6 +1212,14 @@ CREATE TABLE fetch_attempt (
   CONSTRAINT fetch_attempt_result_known CHECK (result = ANY (ARRAY['retry'::text, 'put_back'::text, 'failed'::text]))
 );
 
+CREATE TABLE history (
+  minute timestamp with time zone NOT NULL,
+  measure text NOT NULL,
+  bucket double precision NOT NULL,
+  n bigint NOT NULL,
+  CONSTRAINT history_pkey PRIMARY KEY (minute, measure, bucket)
+);
+
 CREATE TABLE job_count (
   reason text NOT NULL,
   outcome text,
@@ -1376,7 +1384,7 @@ CREATE INDEX activity_fetch_job_done ON public.activity_fetch_job USING btree (i
 
 CREATE INDEX activity_fetch_job_failed ON public.activity_fetch_job USING btree (id DESC) WHERE ((outcome IS NOT NULL) AND (outcome <> ALL (ARRAY['stored'::text, 'skipped'::text, 'deleted'::text])));
 
-CREATE INDEX activity_fetch_job_of_athlete ON public.activity_fetch_job USING btree (athlete_id, outcome, id DESC);
+CREATE INDEX activity_fetch_job_of_athlete ON public.activity_fetch_job USING btree (athlete_id, outcome, id DESC) INCLUDE (reason);
 
 CREATE INDEX activity_fetch_job_open ON public.activity_fetch_job USING btree (id DESC) WHERE (outcome IS NULL);
 
@@ -1516,6 +1524,8 @@ COMMENT ON TABLE athlete IS 'Connected athletes with their encrypted tokens.';
 COMMENT ON TABLE audit_entry IS 'Changes made through the admin interface.';
 
 COMMENT ON TABLE duty IS 'Housekeeping that one process does for all, and who has it.';
+
+COMMENT ON TABLE history IS 'Runs, waits and drift by the minute, for charts.';
 
 COMMENT ON TABLE job_count IS 'How many jobs of each reason and outcome there are: the sum over the rows.';
 

@@ -67,7 +67,7 @@ $$;
 -- With the outcome in the middle every filter of the list (status is a set of outcomes) is a handful of
 -- ranges in id order, however rare its rows are.
 DROP INDEX activity_fetch_job_of_athlete;
-CREATE INDEX activity_fetch_job_of_athlete ON activity_fetch_job (athlete_id, outcome, id DESC);
+CREATE INDEX activity_fetch_job_of_athlete ON activity_fetch_job (athlete_id, outcome, id DESC) INCLUDE (reason);
 DROP INDEX activity_fetch_job_by_reason;
 CREATE INDEX activity_fetch_job_by_reason ON activity_fetch_job (reason, outcome, id DESC);
 
@@ -102,3 +102,14 @@ CREATE TABLE duty (
   held_until timestamptz NOT NULL
 );
 COMMENT ON TABLE duty IS 'Housekeeping that one process does for all, and who has it.';
+
+-- What happened in each minute, all processes together: counts by measure, and for a histogram's measure
+-- by the upper bound of the bucket (0 for what is only counted).
+CREATE TABLE history (
+  minute  timestamptz      NOT NULL,
+  measure text             NOT NULL,
+  bucket  double precision NOT NULL,
+  n       bigint           NOT NULL,
+  CONSTRAINT history_pkey PRIMARY KEY (minute, measure, bucket)
+);
+COMMENT ON TABLE history IS 'Runs, waits and drift by the minute, for charts.';

@@ -1,9 +1,9 @@
 import { createListPage } from '../flows/list-page.ts';
-import { createStoreRun } from '../flows/store-run.ts';
 import { budgetMargins } from '../queue/budget.ts';
 import { createClaimRuns } from '../queue/claim.ts';
 import { createTileSource, type TileSource } from '../thumbnail/tile-source.ts';
 import { FetchWorker } from '../workers/fetch-worker.ts';
+import { HistoryRecorder } from '../workers/history-recorder.ts';
 import { MetricsCollector } from '../workers/metrics-collector.ts';
 import { PollingWorker } from '../workers/polling-worker.ts';
 import { Retention } from '../workers/retention.ts';
@@ -27,13 +27,13 @@ export function createWorkers(parts: Parts): { workers: Worker[]; close(): void 
   const backoff = { baseMs: config.FETCH_BACKOFF_BASE_MS, capMs: config.FETCH_BACKOFF_CAP_MS };
   const listPage = createListPage(parts);
   const workers: Worker[] = [new MetricsCollector({ ...parts, readsQueue: has('web') || has('fetch') })];
+  workers.push(new HistoryRecorder(parts));
   if (has('web') || has('fetch')) workers.push(new Retention({ ...parts, days: config.JOB_RETENTION_DAYS }));
   if (has('fetch')) {
     workers.push(
       new FetchWorker({
         ...parts,
         claimRuns: createClaimRuns(parts.database, parts.boss),
-        storeRun: createStoreRun(parts.database, parts.boss),
         backoff,
         cooldownMs: config.PROVIDER_ATHLETE_COOLDOWN,
         grantValidMs: budgetMargins(config.PROVIDER_RATE_LIMIT_INTERVAL).lagMs,

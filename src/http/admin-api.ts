@@ -13,6 +13,7 @@ import { createAudit } from './audit.ts';
 import { toBudgetBody } from './budget-body.ts';
 import { describedRoutes } from './described-routes.ts';
 import { createEventStream } from './event-stream.ts';
+import { withTotal } from './job-body.ts';
 import { openApiRoute } from './openapi.ts';
 import { mountRoutes, type Route } from './route.ts';
 import { adminActivityRoutes } from './routes/admin-activities.ts';
@@ -21,7 +22,8 @@ import { adminAuditRoutes } from './routes/admin-audit.ts';
 import { adminBudgetRoutes } from './routes/admin-budget.ts';
 import { adminEventRoutes } from './routes/admin-events.ts';
 import { adminJobChangeRoutes } from './routes/admin-job-changes.ts';
-import { adminJobRoutes, withTotal } from './routes/admin-jobs.ts';
+import { adminJobRoutes } from './routes/admin-jobs.ts';
+import { adminOverviewRoutes } from './routes/admin-overview.ts';
 import { adminSessionRoutes } from './routes/admin-session.ts';
 import { adminWebhookEventRoutes } from './routes/admin-webhook-events.ts';
 import { limitSignIn } from './sign-in-limit.ts';
@@ -69,6 +71,7 @@ export function createAdminApi(deps: {
     ...adminActivityRoutes({ database }),
     ...adminWebhookEventRoutes({ database, boss }),
     ...adminBudgetRoutes({ budget, readWaits }),
+    ...adminOverviewRoutes({ database, budget, readCounts, readWaits: deps.readWaits }),
     ...adminEventRoutes({ stream }),
     ...adminAuditRoutes({ database }),
     ...adminSessionRoutes({ auth, audit, limit: limitSignIn() }),

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { OUTCOMES, REASONS, STATUSES } from '../domain/job.ts';
+import type { JobCounts } from '../store/job-counts.ts';
 import { timeOut } from './query-fields.ts';
 import { int64, int64Out } from './route.ts';
 
@@ -28,3 +29,17 @@ export const jobFilterFields = {
 };
 
 export const jobPath = z.object({ id: int64 });
+
+/** How many jobs stand in each status. */
+export const statsOut = z.strictObject({
+  pending: z.int(),
+  working: z.int(),
+  done: z.int(),
+  failed: z.int(),
+  total: z.int(),
+});
+
+/** The statistics of the queue as answers show them. */
+export function withTotal(counts: JobCounts) {
+  return { ...counts, total: counts.pending + counts.working + counts.done + counts.failed };
+}

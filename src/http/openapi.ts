@@ -66,16 +66,17 @@ export function buildOpenApi(routes: readonly DescribedRoute[], about: { version
 
 /** The route that serves the document. @param routes all endpoints but this one */
 export function openApiRoute(routes: readonly DescribedRoute[], about: { version: string; url: string }): Route {
-  let document: Json | undefined;
+  let document: string | undefined;
   const route = defineRoute({
     method: 'get',
     path: '/api/openapi.json',
     summary: 'This document',
     access: 'public',
     responses: { 200: { description: 'OpenAPI 3.1', schema: z.looseObject({ openapi: z.string() }) } },
-    handle: () => {
-      document ??= buildOpenApi([...routes, route], about);
-      return { status: 200, body: document };
+    handle: ({ response }) => {
+      document ??= JSON.stringify(buildOpenApi([...routes, route], about));
+      response.type('json').send(document);
+      return undefined;
     },
   });
   return route;

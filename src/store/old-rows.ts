@@ -1,7 +1,7 @@
 import type { Queryable } from '../infra/database.ts';
 
 /** What is kept for a time only, beside jobs. */
-export const KEPT_FOR_A_TIME = ['ledger entries', 'tombstones', 'audit entries'] as const;
+export const KEPT_FOR_A_TIME = ['ledger entries', 'tombstones', 'audit entries', 'history'] as const;
 export type KeptForATime = (typeof KEPT_FOR_A_TIME)[number];
 
 const DELETE_BATCH: Record<KeptForATime, string> = {
@@ -11,6 +11,8 @@ const DELETE_BATCH: Record<KeptForATime, string> = {
     SELECT activity_id FROM activity_tombstone WHERE deleted_at < $1 ORDER BY deleted_at LIMIT 1000)) RETURNING 1 AS one`,
   'audit entries': `DELETE FROM audit_entry WHERE id = ANY (ARRAY(
     SELECT id FROM audit_entry WHERE at < $1 ORDER BY at LIMIT 1000)) RETURNING 1 AS one`,
+  history: `DELETE FROM history WHERE (minute, measure, bucket) IN (
+    SELECT minute, measure, bucket FROM history WHERE minute < $1 ORDER BY minute LIMIT 1000) RETURNING 1 AS one`,
 };
 
 /** Deletes a batch of what is older than `before`. @returns how many rows; 0 when nothing is left */

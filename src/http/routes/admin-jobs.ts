@@ -9,19 +9,12 @@ import { countJobs, type JobCounts } from '../../store/job-counts.ts';
 import { listJobIds } from '../../store/job-pages.ts';
 import { findJobWait, WAIT_CAUSES } from '../../store/job-waits.ts';
 import { listEventsOfActivity } from '../../store/webhook-events.ts';
-import { jobFilterFields, jobOut, jobPath } from '../job-body.ts';
+import { jobFilterFields, jobOut, jobPath, statsOut, withTotal } from '../job-body.ts';
 import { Problem } from '../problem.ts';
 import { cutPage, nextCursorOut, pageLimit, timeOut } from '../query-fields.ts';
 import { defineRoute, int64, type Route } from '../route.ts';
 import { deliveryOut } from '../webhook-event-body.ts';
 
-const statsOut = z.strictObject({
-  pending: z.int(),
-  working: z.int(),
-  done: z.int(),
-  failed: z.int(),
-  total: z.int(),
-});
 const attemptOut = z.strictObject({
   startedAt: timeOut,
   endedAt: timeOut,
@@ -38,11 +31,6 @@ const waitOut = z.strictObject({
 // One more than the largest page; the same number each time, so that the database knows the statement.
 const READ_AHEAD = 201;
 const SHOWN = 100;
-
-/** The statistics of the queue as answers show them. */
-export function withTotal(counts: JobCounts) {
-  return { ...counts, total: counts.pending + counts.working + counts.done + counts.failed };
-}
 
 /** Fetch jobs: to look at, and to ask for. */
 export function adminJobRoutes(deps: {

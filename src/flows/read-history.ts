@@ -1,0 +1,96 @@
+import { REASONS, type Reason } from '../domain/job.ts';
+import { type Bucket, percentileOf } from '../domain/percentile.ts';
+import type { Database } from '../infra/database.ts';
+import { databaseTime } from '../store/database-time.ts';
+import { type HistoryRow, readHistory } from '../store/history.ts';
+
+/** Seconds that half, and nineteen of twenty, did not exceed; null where nothing was measured. */
+export interface Spread {
+  count: number;
+  p50S: number | null;
+  p95S: number | null;
+}
+
+/** What happened in one step of time. */
+export interface HistoryPoint {
+  at: Date;
+  /** Runs by what came of them. */
+  finished: Record<string, number>;
+  /** What polling found that webhooks should have brought. */
+  drift: Record<string, number>;
+  /** From due to claimed. */
+  wait: Record<Reason, Spread>;
+  /** From the acceptance of a webhook event to its stored activity. */
+  stored: Spread;
+}
+
+export interface History {
+  stepS: number;
+  points: HistoryPoint[];
+}
+
+const HOUR_S = 3600;
+const HOUR_MS = 3_600_000;
+
+/** The last hours in even steps, oldest first; steps in which nothing happened are there too. */
+export async function readLastHours(database: Database, hours: number): Promise<History> {
+  const stepS = stepOf(hours);
+  const now = await databaseTime(database);
+  const rows = await readHistory(database, new Date(now.getTime() - hours * HOUR_MS), stepS);
+  const byStep = Map.groupBy(rows, ({ at }) => at.getTime());
+  const stepMs = stepS * 1000;
+  const first = Math.floor((now.getTime() - hours * HOUR_MS) / stepMs);
+  const last = Math.floor(now.getTime() / stepMs);
+  const points = Array.from({ length: last - first + 1 }, (_, index) => {
+    const at = (first + index) * stepMs;
+    return toPoint(new Date(at), byStep.get(at) ?? []);
+  });
+  return { stepS, points };
+}
+
+/** The same as one sum. */
+export async function readSum(database: Database, hours: number): Promise<Omit<HistoryPoint, 'at'>> {
+  const now = await databaseTime(database);
+  const rows = await readHistory(database, new Date(now.getTime() - hours * HOUR_MS), HOUR_S / 60);
+  const { at: _, ...sum } = toPoint(now, rows);
+  return sum;
+}
+
+// A chart has some hundred points, whatever the span.
+function stepOf(hours: number): number {
+  if (hours <= 3) return HOUR_S / 60;
+  return hours <= 24 ? HOUR_S / 6 : HOUR_S;
+}
+
+function toPoint(at: Date, rows: readonly HistoryRow[]): HistoryPoint {
+  return {
+    at,
+    finished: sumOf(rows, 'finished:'),
+    drift: sumOf(rows, 'drift:'),
+    wait: Object.fromEntries(
+      REASONS.map((reason) => [reason, spreadOf(rows, `wait:${reason}`)]),
+    ) as HistoryPoint['wait'],
+    stored: spreadOf(rows, 'stored'),
+  };
+}
+
+function sumOf(rows: readonly HistoryRow[], prefix: string): Record<string, number> {
+  const sums: Record<string, number> = {};
+  for (const { measure, n } of rows) {
+    if (!measure.startsWith(prefix)) continue;
+    const name = measure.slice(prefix.length);
+    sums[name] = (sums[name] ?? 0) + n;
+  }
+  return sums;
+}
+
+function spreadOf(rows: readonly HistoryRow[], wanted: string): Spread {
+  const counts = new Map<number, number>();
+  for (const { measure, bucket, n } of rows) if (measure === wanted) counts.set(bucket, (counts.get(bucket) ?? 0) + n);
+  const buckets: Bucket[] = [...counts].map(([upTo, count]) => ({ upTo, count }));
+  return {
+    count: buckets.reduce((sum, { count }) => sum + count, 0),
+    p50S: percentileOf(buckets, 0.5),
+    p95S: percentileOf(buckets, 0.95),
+  };
+}

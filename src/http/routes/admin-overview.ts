@@ -1,0 +1,106 @@
+import { z } from 'zod';
+import { readLastHours, readSum } from '../../flows/read-history.ts';
+import type { Database } from '../../infra/database.ts';
+import type { Budget } from '../../queue/budget.ts';
+import { countAthletes } from '../../store/athlete-list.ts';
+import { findFailingSince } from '../../store/history.ts';
+import type { JobCounts } from '../../store/job-counts.ts';
+import { sumWaits, type Waits } from '../../store/job-waits.ts';
+import { readSweepTimes } from '../../store/sweep-times.ts';
+import { findLastReceived } from '../../store/webhook-events.ts';
+import { budgetOut, toBudgetBody } from '../budget-body.ts';
+import { statsOut, withTotal } from '../job-body.ts';
+import { timeOut, wholeNumber } from '../query-fields.ts';
+import { defineRoute, type Route } from '../route.ts';
+
+const spreadOut = z.strictObject({ count: z.int(), p50S: z.number().nullable(), p95S: z.number().nullable() });
+const sumOut = {
+  finished: z.record(z.string(), z.int()).meta({ description: 'Runs by what came of them' }),
+  drift: z
+    .record(z.string(), z.int())
+    .meta({ description: 'What polling found that webhooks should have brought: missed, changed, vanished' }),
+  wait: z
+    .strictObject({ webhook: spreadOut, manual: spreadOut, polling: spreadOut })
+    .meta({ description: 'Seconds from due to claimed' }),
+  stored: spreadOut.meta({ description: 'Seconds from an accepted webhook event to its stored activity' }),
+};
+const reasons = z.strictObject({ webhook: z.number(), manual: z.number(), polling: z.number() });
+const overviewOut = z.strictObject({
+  stats: statsOut,
+  oldestDueS: reasons.meta({ description: 'How long the oldest due job has waited, by reason; 0 when none is due' }),
+  budget: budgetOut,
+  athletes: z.strictObject({ healthy: z.int(), reconnect: z.int(), scope: z.int() }),
+  lastWebhookAt: timeOut.nullable(),
+  polling: z.strictObject({
+    startedAt: timeOut.nullable().meta({ description: 'Set while a sweep is under way' }),
+    finishedAt: timeOut.nullable(),
+  }),
+  providerFailingSince: timeOut
+    .nullable()
+    .meta({ description: 'Since when fetches fail and none succeeds; null when they succeed' }),
+  lastHour: z.strictObject(sumOut),
+  lastDay: z.strictObject(sumOut),
+});
+const MAX_HOURS = 168;
+
+/** What whoever is on call looks at first. */
+export function adminOverviewRoutes(deps: {
+  database: Database;
+  budget: Budget;
+  readCounts: () => Promise<JobCounts>;
+  readWaits: () => Promise<Waits>;
+}): Route[] {
+  const { database } = deps;
+  return [
+    defineRoute({
+      method: 'get',
+      path: '/api/admin/overview',
+      summary: 'How the service stands: queue, budget, athletes, webhooks, polling, the last hour and day',
+      access: 'read',
+      responses: { 200: { description: 'The overview', schema: overviewOut } },
+      handle: async () => {
+        const [counts, waits, budget, athletes, lastWebhookAt, polling, providerFailingSince, lastHour, lastDay] =
+          await Promise.all([
+            deps.readCounts(),
+            deps.readWaits(),
+            deps.budget.read(),
+            countAthletes(database),
+            findLastReceived(database),
+            readSweepTimes(database),
+            findFailingSince(database),
+            readSum(database, 1),
+            readSum(database, 24),
+          ]);
+        const { webhook, manual, polling: sweeping } = waits;
+        return {
+          status: 200,
+          body: {
+            stats: withTotal(counts),
+            oldestDueS: { webhook: webhook.oldestDueS, manual: manual.oldestDueS, polling: sweeping.oldestDueS },
+            budget: toBudgetBody(budget, sumWaits(waits)),
+            athletes,
+            lastWebhookAt,
+            polling,
+            providerFailingSince,
+            lastHour,
+            lastDay,
+          },
+        };
+      },
+    }),
+    defineRoute({
+      method: 'get',
+      path: '/api/admin/history',
+      summary: 'The last hours in even steps, oldest first, for charts',
+      access: 'read',
+      query: z.strictObject({ hours: wholeNumber(MAX_HOURS, 'How far back; 3 unless asked for otherwise').optional() }),
+      responses: {
+        200: {
+          description: 'One point for each step',
+          schema: z.strictObject({ stepS: z.int(), points: z.array(z.strictObject({ at: timeOut, ...sumOut })) }),
+        },
+      },
+      handle: async ({ query }) => ({ status: 200, body: await readLastHours(database, query.hours ?? 3) }),
+    }),
+  ];
+}

@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { ask, readDescription } from '../support/admin.ts';
+import { type ClockedRig, startClockedRig } from '../support/clocked-rig.ts';
+
+let rig: ClockedRig;
+
+beforeAll(async () => {
+  rig = await startClockedRig({ SERVICE_ROLES: 'web,fetch' });
+  rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
+});
+afterAll(() => rig.close());
+
+const overview = async () => (await ask(rig, 'GET', '/api/admin/overview')).body;
+
+/** Lets the process write its history until the overview shows what is looked for. */
+async function untilOverview(fits: (body: Awaited<ReturnType<typeof overview>>) => boolean) {
+  for (let round = 0; round < 100; round += 1) {
+    await rig.advance(15_000);
+    const body = await overview();
+    if (fits(body)) return body;
+  }
+  throw new Error(`The overview never got there: ${JSON.stringify(await overview())}`);
+}
+
+describe('GET /api/admin/overview and /api/admin/history', () => {
+  it('show what was done, how fast, and since when the provider fails', async () => {
+    const athleteId = await rig.connectAthlete();
+    const { id } = await rig.simulator.createActivityAndNotify(
+      athleteId,
+      {},
+      { event_time: Math.floor(rig.clock.now() / 1000) },
+    );
+    await rig.untilJob(id, (job) => job.outcome === 'stored');
+    const body = await untilOverview(({ lastHour }) => lastHour.finished.stored === 1);
+    expect(body).toMatchObject({
+      stats: { done: 1, total: 1 },
+      oldestDueS: { webhook: 0, manual: 0, polling: 0 },
+      budget: { used: expect.any(Number), waiting: { turn: 0, budget: 0 } },
+      athletes: { healthy: 1, reconnect: 0, scope: 0 },
+      lastWebhookAt: expect.any(String),
+      polling: { startedAt: null, finishedAt: null },
+      providerFailingSince: null,
+      lastHour: {
+        stored: { count: 1, p50S: expect.any(Number) },
+        wait: { webhook: { count: 1 }, polling: { count: 0, p95S: null } },
+      },
+    });
+
+    await rig.advance(60_000);
+    rig.simulator.faults.add({ kind: 'status', status: 503 });
+    const { id: failing } = rig.simulator.addActivity(athleteId);
+    await ask(rig, 'POST', '/api/admin/activity-jobs', { activityId: failing, athleteId });
+    await rig.untilJob(failing, (job) => job.attempts > 0);
+    expect(
+      (await untilOverview(({ providerFailingSince }) => providerFailingSince !== null)).lastHour.finished.retry,
+    ).toBeGreaterThan(0);
+
+    const history = (await ask(rig, 'GET', '/api/admin/history?hours=1')).body;
+    expect(history.stepS).toBe(60);
+    expect(history.points).toHaveLength(61);
+    const sum = (result: string) =>
+      history.points.reduce(
+        (total: number, { finished }: { finished: Record<string, number> }) => total + (finished[result] ?? 0),
+        0,
+      );
+    expect(sum('stored')).toBe(1);
+    expect(sum('retry')).toBeGreaterThan(0);
+    expect((await ask(rig, 'GET', '/api/admin/history?hours=24')).body.stepS).toBe(600);
+    expect((await ask(rig, 'GET', '/api/admin/history?hours=200')).status).toBe(400);
+
+    const description = await readDescription(rig);
+    for (const path of ['/api/admin/overview', '/api/admin/history', '/api/admin/history?hours=x'])
+      expect(description.misfits('GET', path, await ask(rig, 'GET', path))).toEqual([]);
+  });
+});
