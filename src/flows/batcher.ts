@@ -1,6 +1,8 @@
+import { setImmediate } from 'node:timers/promises';
+
 /**
  * Lets many callers share one piece of work: what arrives while a batch is in flight makes the next
- * batch. There is no timer, so a lone item starts at once.
+ * batch. There is no timer: a lone item starts at the end of this turn of the event loop.
  * @param keyOf items with equal keys never share a batch; the later one goes into a later batch
  * @param run does the work; resolves with one output for each item, in order
  * @param isOfOneItem tells of an error of `run` whether one item may have caused it: the items of that
@@ -23,6 +25,7 @@ export function createBatcher<Item, Output>(options: {
 
   const flush = async (): Promise<void> => {
     inFlight = true;
+    await setImmediate(); // what came in together goes out together
     while (waiting.length > 0) await runBatch(takeBatch());
     inFlight = false;
   };

@@ -1,6 +1,6 @@
 import type { PgBoss } from 'pg-boss';
 import { type Database, isLostAgainstAnother } from '../infra/database.ts';
-import type { Run } from '../queue/claim.ts';
+import { type ClaimRow, type Claims, type Run, readClaims } from '../queue/claim.ts';
 import { type Cooldown, completeRun, SupersededError } from '../queue/settle.ts';
 import { requestThumbnail } from '../queue/thumbnail-queue.ts';
 import { type Activity, saveActivity } from '../store/activities.ts';
@@ -24,12 +24,25 @@ const TRIES = 3;
 // A value out of PostgreSQL's range, or nested beyond its limits: one answer must not fail the others.
 const OF_ONE_RUN = /^(22|23|54)...$/;
 
+/** Runs that take the place of those that end, claimed in the same trip to the database. */
+export interface Successors {
+  /** @returns how many to claim when so many end */
+  wanted(ending: number): number;
+  holdMs: number;
+  start(runs: Run[], asked: number): void;
+}
+
 /** Under load, many runs share one transaction: what ends while one commits makes the next. */
-export function createStoreRun(database: Database, boss: PgBoss): StoreRun {
+export function createStoreRun(database: Database, boss: PgBoss, successors: Successors): StoreRun {
   const storeInBatch = createBatcher<RunToStore, StoreResult>({
     maxBatch: MAX_BATCH,
     keyOf: ({ run }) => run.activityId,
-    run: (batch) => storeTogether(database, batch),
+    run: async (batch) => {
+      const asked = successors.wanted(batch.length);
+      const { results, claims } = await storeTogether(database, boss, batch, asked, successors.holdMs);
+      if (asked > 0) successors.start(claims.runs, asked);
+      return results;
+    },
     isOfOneItem: (error) => OF_ONE_RUN.test(String((error as { code?: unknown }).code)),
   });
 
@@ -57,7 +70,19 @@ interface RunToStore {
   answeredAt: number;
 }
 
-async function storeTogether(database: Database, batch: readonly RunToStore[]): Promise<StoreResult[]> {
+// The claim follows the store: it is made for the row that the store returned.
+const STORE_AND_CLAIM = `
+  SELECT s.results, c.*
+  FROM (SELECT jsonb_object_agg(job_id, result) AS results FROM store_runs($1::text::jsonb, $2::text::jsonb)) s
+  LEFT JOIN LATERAL claim_runs(CASE WHEN s.results IS NOT NULL THEN $3::integer END, $4) c ON true`;
+
+async function storeTogether(
+  database: Database,
+  boss: PgBoss,
+  batch: readonly RunToStore[],
+  asked: number,
+  holdMs: number,
+): Promise<{ results: StoreResult[]; claims: Claims }> {
   const runs = batch.map(({ run, activity, cooldown, answeredAt }, n) => ({
     ...activity,
     n,
@@ -71,13 +96,19 @@ async function storeTogether(database: Database, batch: readonly RunToStore[]): 
   }));
   const details = `[${batch.map(({ detail }) => detail).join(',')}]`;
   for (let attempt = 1; ; attempt += 1) {
+    const claimedAt = performance.now();
     try {
-      const rows = await database.query<{ job_id: string; result: StoreResult }>(
-        'SELECT job_id, result FROM store_runs($1::text::jsonb, $2::text::jsonb)',
-        [JSON.stringify(runs), details],
-      );
-      const results = new Map(rows.map((row) => [row.job_id, row.result]));
-      return batch.map(({ run }) => results.get(run.jobId) ?? 'lost');
+      const rows = await database.query<ClaimRow & { results: Record<string, StoreResult> }>(STORE_AND_CLAIM, [
+        JSON.stringify(runs),
+        details,
+        asked,
+        holdMs,
+      ]);
+      const stored = rows[0]?.results ?? {};
+      return {
+        results: batch.map(({ run }) => stored[run.jobId] ?? 'lost'),
+        claims: await readClaims(database, boss, rows, claimedAt),
+      };
     } catch (error) {
       if (attempt >= TRIES || !isLostAgainstAnother(error)) throw error;
     }

@@ -57,18 +57,32 @@ export function createClaimRuns(database: Database, boss: PgBoss): ClaimRuns {
     for (;;) {
       const claimedAt = performance.now();
       const rows = await database.query<ClaimRow>('SELECT * FROM claim_runs($1, $2)', [most, holdMs]);
-      const orphans = rows.filter(({ claim }) => claim === 'orphan').map((row) => row.boss_job_id);
-      // Their requests were deleted by hand: nobody asks for these jobs any more.
-      if (orphans.length > 0) await boss.deleteJob(FETCH_QUEUE, orphans, { db: database });
-      const runs = rows.filter(({ claim }) => claim === 'run').map((row) => toRun(row, claimedAt));
-      const wait = rows.find(({ claim }) => claim === 'wait');
-      if (wait) return { runs, waitMs: wait.wait_ms ?? undefined, waitsFor: wait.waits_for ?? undefined };
-      if (runs.length > 0) return { runs, waitMs: 0, waitsFor: undefined };
+      const claims = await readClaims(database, boss, rows, claimedAt);
+      if (claims.runs.length > 0 || rows.some(({ claim }) => claim === 'wait')) return claims;
     }
   };
 }
 
-interface ClaimRow {
+/** Reads what claim_runs returned. @param claimedAt by performance.now(), before it was called */
+export async function readClaims(
+  database: Database,
+  boss: PgBoss,
+  rows: readonly ClaimRow[],
+  claimedAt: number,
+): Promise<Claims> {
+  const orphans = rows.filter(({ claim }) => claim === 'orphan').map((row) => row.boss_job_id);
+  // Their requests were deleted by hand: nobody asks for these jobs any more.
+  if (orphans.length > 0) await boss.deleteJob(FETCH_QUEUE, orphans, { db: database });
+  const wait = rows.find(({ claim }) => claim === 'wait');
+  return {
+    runs: rows.filter(({ claim }) => claim === 'run').map((row) => toRun(row, claimedAt)),
+    waitMs: wait ? (wait.wait_ms ?? undefined) : 0,
+    waitsFor: wait?.waits_for ?? undefined,
+  };
+}
+
+/** A row of claim_runs; what it means stands there. */
+export interface ClaimRow {
   claim: 'run' | 'orphan' | 'wait' | 'again';
   boss_job_id: string;
   retry_count: number;

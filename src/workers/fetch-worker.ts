@@ -1,5 +1,6 @@
 import type { Clock } from '../domain/clock.ts';
 import { type FetchDependencies, fetchActivity, type RunResult } from '../flows/fetch-activity.ts';
+import { createStoreRun } from '../flows/store-run.ts';
 import type { Config } from '../infra/config.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
 import type { ClaimRuns, Run } from '../queue/claim.ts';
@@ -11,7 +12,7 @@ import { WorkerLoop } from './worker-loop.ts';
 const COMPONENT = 'fetch';
 const LANE_CHECK_MS = 60_000;
 
-type FetchWorkerDependencies = FetchDependencies & {
+type FetchWorkerDependencies = Omit<FetchDependencies, 'storeRun'> & {
   claimRuns: ClaimRuns;
   clock: Clock;
   config: Config;
@@ -23,16 +24,21 @@ type FetchWorkerDependencies = FetchDependencies & {
  * lanes that went past the schedule.
  */
 export class FetchWorker {
-  readonly #deps: FetchWorkerDependencies;
+  readonly #deps: FetchWorkerDependencies & FetchDependencies;
   readonly #loop: WorkerLoop<Run>;
   readonly #rescue: Repeater;
   readonly #laneCheck: Repeater;
   #unsubscribe: (() => void)[] = [];
 
   constructor(deps: FetchWorkerDependencies) {
-    this.#deps = deps;
     const { clock, logger, metrics, config } = deps;
     const holdMs = config.PROVIDER_ATHLETE_COOLDOWN + config.FETCH_TIMEOUT_MS;
+    const storeRun = createStoreRun(deps.database, deps.boss, {
+      holdMs,
+      wanted: (ending) => this.#loop.successors(ending),
+      start: (runs, asked) => this.#loop.follow(runs, asked),
+    });
+    this.#deps = { ...deps, storeRun };
     this.#loop = new WorkerLoop<Run>({
       name: COMPONENT,
       slots: config.FETCH_CONCURRENCY,

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../domain/clock.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
@@ -36,6 +37,8 @@ export class WorkerLoop<Job> {
   #stopping = false;
   // Counts wake-ups, so that one that comes while a claim is under way is not lost.
   #wakeUps = 0;
+  // Whether the last look left something to claim.
+  #more = false;
   #rouse: (() => void) | undefined;
 
   constructor(options: WorkerLoopOptions<Job>) {
@@ -54,6 +57,20 @@ export class WorkerLoop<Job> {
     this.#looping = this.#loop();
   }
 
+  /**
+   * How many jobs may be claimed to follow ones that are about to end, in the same trip to the database:
+   * as many, unless the last look found that nothing more can be claimed.
+   */
+  successors(ending: number): number {
+    return this.#stopping || !this.#more ? 0 : ending;
+  }
+
+  /** Runs jobs that were claimed as successors. */
+  follow(jobs: readonly Job[], asked: number): void {
+    this.#more = jobs.length === asked;
+    for (const job of jobs) this.#run(job);
+  }
+
   /** Something may be there to claim. */
   wake(): void {
     this.#wakeUps += 1;
@@ -70,7 +87,8 @@ export class WorkerLoop<Job> {
     const { clock } = this.#options;
     const deadline = clock.setTimeout(() => this.#abort.abort(), graceMs);
     await this.#looping;
-    await Promise.all(this.#running);
+    // A job that ends now may be followed by one that was claimed before the stop.
+    while (this.#running.size > 0) await Promise.all(this.#running);
     clock.clearTimeout(deadline);
     this.#looping = undefined;
   }
@@ -80,11 +98,12 @@ export class WorkerLoop<Job> {
       const free = this.#options.slots - this.#running.size;
       if (free <= 0) {
         await Promise.race(this.#running);
+        await setImmediate(); // jobs that were stored together end together, and are followed together
         continue;
       }
       const wakeUps = this.#wakeUps;
       const { jobs, waitMs } = await this.#claim(free);
-      for (const job of jobs) this.#run(job);
+      this.follow(jobs, free);
       if (jobs.length < free && wakeUps === this.#wakeUps) await this.#sleep(waitMs);
     }
   }
