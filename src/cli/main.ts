@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../infra/config.ts';
 import { EmbeddedPostgresError } from '../infra/embedded/embedded-postgres-error.ts';
@@ -12,8 +13,12 @@ import { addSyncCommand } from './sync-command.ts';
 import { openTerminal, type Terminal } from './terminal.ts';
 import { addWebhookCommands } from './webhook-commands.ts';
 
+const ENV_FILE = '.env';
+
 /** The command line. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration. */
 async function main(): Promise<void> {
+  // What is set in the environment wins over the file.
+  if (existsSync(ENV_FILE)) process.loadEnvFile(ENV_FILE);
   const terminal = openTerminal();
   const program = new Command('activity-sync')
     .description('Operates Activity Sync: its webhook subscription, syncs, jobs and schema.')

@@ -135,8 +135,10 @@ function forecast(sync: StoredSync, budget: BudgetState, now: number, cooldownMs
   return forecastEnd({
     now,
     opensAt: budget.opensAt.manual?.getTime(),
-    callsPerWindow: Math.floor(budget.capacity * BACKGROUND_SHARE),
+    windowStart: budget.windowStart.getTime(),
     windowMs: budget.windowEnd.getTime() - budget.windowStart.getTime(),
+    callsPerWindow: Math.floor(budget.capacity * BACKGROUND_SHARE),
+    callsUsed: budget.backgroundUsed,
     daily: limit === null ? undefined : { left: Math.max(0, limit - used), limit },
     calls: openFetches + sync.walks,
     callsOfBusiestAthlete: sync.athletes === 1 ? openFetches : Math.min(openFetches, sync.busiestAthlete),

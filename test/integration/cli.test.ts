@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { createTestDatabase } from '../support/database.ts';
@@ -33,6 +34,7 @@ interface Outcome {
 async function run(args: string[], environment: Record<string, string | undefined> = env): Promise<Outcome> {
   const set = Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined);
   const child = spawn(process.execPath, [MAIN, ...args], {
+    cwd: tmpdir(), // no .env of whoever runs the tests
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...Object.fromEntries(set) },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

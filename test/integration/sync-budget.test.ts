@@ -43,7 +43,7 @@ describe('a bulk sync on a small budget', () => {
     const finished = await pass(url, ({ state }) => state === 'finished');
     expect(finished).toMatchObject({ fetched: 90, expectedEnd: null });
     const tookMs = rig.clock.now() - Date.parse(finished.createdAt);
-    expect(Math.abs(rig.clock.now() - expectedEnd)).toBeLessThan(0.35 * tookMs);
+    expect(Math.abs(rig.clock.now() - expectedEnd)).toBeLessThan(0.2 * tookMs);
     const byWindow = new Map<number, number>();
     for (const call of rig.simulator.calls.filter(({ counted }) => counted))
       byWindow.set(call.window, (byWindow.get(call.window) ?? 0) + 1);
