@@ -19,6 +19,7 @@ import {
   keepVisit,
   putOffSweep,
   putOffVisit,
+  SweepLostError,
   type SweepStep,
   settleSweepStep,
 } from '../store/polling-sweep.ts';
@@ -51,7 +52,8 @@ const SETTLE_MS = 120_000;
 /**
  * Reads one page of an athlete's list for the sweep under way. What is unknown, changed or no longer listed
  * is queued with reason `polling`, in the transaction that writes how far the walk came.
- * @throws SweepLostError when another process has taken the sweep over; nothing was written
+ * @throws SweepLostError when another process has taken the sweep over or the athlete was erased; nothing
+ * was written
  */
 export async function pollAthlete(deps: PollDependencies, step: SweepStep, signal: AbortSignal): Promise<void> {
   const cursor: ListCursor = step.cursor ?? {
@@ -87,11 +89,7 @@ async function takePage(
   page: Page,
 ): Promise<Drift> {
   const connectedAt = await lockListedAthlete(tx, step.athleteId);
-  const nothing = { missed: 0, changed: 0, vanished: 0 };
-  if (!connectedAt) {
-    await settleSweepStep(tx, step, 0);
-    return nothing;
-  }
+  if (!connectedAt) throw new SweepLostError('The athlete was erased while their list was read.');
   const known = await findListed(
     tx,
     page.activities.map(({ activityId }) => activityId),

@@ -14,6 +14,7 @@ import {
   type PageStep,
   putOffSync,
   putOffWalk,
+  SyncLostError,
   settleSyncPage,
 } from '../store/sync-steps.ts';
 import type { ListPage, PageAnswer } from './list-page.ts';
@@ -29,7 +30,8 @@ export interface SyncDependencies {
 /**
  * Reads one page of an athlete's list for a manual sync. The fetches are asked for in the transaction that
  * writes how far the walk came, so a process that dies at any point asks for none twice.
- * @throws SyncLostError when the sync was cancelled or taken over meanwhile; nothing was written
+ * @throws SyncLostError when the sync was cancelled or taken over meanwhile, or the athlete was erased;
+ * nothing was written
  */
 export async function syncAthlete(deps: SyncDependencies, step: PageStep, signal: AbortSignal): Promise<void> {
   const request = { athleteId: step.athleteId, reason: 'manual' as const, cursor: step.cursor, perPage: PER_PAGE };
@@ -52,8 +54,8 @@ async function takePage(
   step: PageStep,
   page: Extract<PageAnswer, { kind: 'page' }>,
 ): Promise<void> {
-  const connected = await lockListedAthlete(tx, step.athleteId);
-  if (!connected) return settleSyncPage(tx, step, { listed: 0, queued: 0 });
+  const connectedAt = await lockListedAthlete(tx, step.athleteId);
+  if (!connectedAt) throw new SyncLostError('The athlete was erased while their list was read.');
   const afterMs = step.afterS === null ? Number.NEGATIVE_INFINITY : step.afterS * 1000;
   const ids = page.activities.filter((one) => one.startDate.getTime() > afterMs).map((one) => one.activityId);
   const known = await findListed(tx, ids);

@@ -1,6 +1,7 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 import { forgetAthleteInAudit } from './audit.ts';
+import { forgetAthleteInSyncs } from './syncs.ts';
 
 /**
  * Erases everything kept of an athlete: tokens, activities, thumbnails, requests, deliveries. Runs that
@@ -11,8 +12,13 @@ export async function eraseAthleteRows(
   tx: Queryable,
   athleteId: Int64,
 ): Promise<{ known: boolean; fetchJobs: string[]; activities: Int64[] }> {
-  // The schedule's row first, as every other writer: a claim of this athlete waits or has committed.
-  await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR UPDATE', [athleteId]);
+  // The schedule's row first, as every other writer: a claim of this athlete waits or has committed. It is
+  // made where there was none, so that somebody who asks for the athlete's first fetch just now waits too.
+  await tx.query(
+    `INSERT INTO athlete_schedule (athlete_id) VALUES ($1)
+     ON CONFLICT (athlete_id) DO UPDATE SET athlete_id = excluded.athlete_id`,
+    [athleteId],
+  );
   const jobs = await tx.query<{ boss_job_id: string }>(
     'DELETE FROM activity_fetch_job WHERE athlete_id = $1 RETURNING boss_job_id',
     [athleteId],
@@ -24,7 +30,9 @@ export async function eraseAthleteRows(
   await tx.query('DELETE FROM activity_tombstone WHERE athlete_id = $1', [athleteId]);
   await tx.query('DELETE FROM webhook_event WHERE owner_id = $1', [athleteId]);
   await forgetAthleteInAudit(tx, athleteId);
+  // Takes the athlete's syncs and visits with it.
   const athletes = await tx.query('DELETE FROM athlete WHERE athlete_id = $1 RETURNING athlete_id', [athleteId]);
+  await forgetAthleteInSyncs(tx, athleteId);
   await tx.query('DELETE FROM athlete_schedule WHERE athlete_id = $1', [athleteId]);
   return {
     known: athletes.length + jobs.length + activities.length > 0,

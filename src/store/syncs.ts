@@ -118,6 +118,11 @@ export async function cancelSync(database: Database, id: Int64): Promise<boolean
   });
 }
 
+/** Removes what syncs of all athletes noted about one of them. */
+export async function forgetAthleteInSyncs(tx: Queryable, athleteId: Int64): Promise<void> {
+  await tx.query(`UPDATE manual_sync SET error = NULL WHERE error ~ ('\\m' || $1 || '\\M')`, [athleteId]);
+}
+
 /** Tells workers and watchers that something about a sync has changed. */
 export async function notifyOfSync(tx: Queryable, id: Int64): Promise<void> {
   await tx.query(`SELECT pg_notify('activity_sync', 'sync:' || $1)`, [id]);

@@ -92,12 +92,11 @@ export class PollingWorker {
       await pollAthlete(this.#deps, step, signal);
     } catch (error) {
       const fields = { component: COMPONENT, athleteId: step.athleteId, error: (error as Error).message };
-      if (error instanceof SweepLostError) {
-        logger.warn('a page was dropped', fields);
-        return;
-      }
-      if (!signal.aborted) metrics.errors.inc({ component: COMPONENT });
-      const handBack = signal.aborted ? putOffSweep(database, step) : pollLater(this.#deps, step, fields.error);
+      const lost = error instanceof SweepLostError;
+      if (lost) logger.info('a page was dropped', fields);
+      else if (!signal.aborted) metrics.errors.inc({ component: COMPONENT });
+      // What is another's by now stays theirs.
+      const handBack = lost || signal.aborted ? putOffSweep(database, step) : pollLater(this.#deps, step, fields.error);
       await handBack.catch((problem: Error) =>
         logger.warn('a page could not be handed back; its claim runs out by itself', {
           ...fields,

@@ -73,16 +73,17 @@ export class SyncWorker {
       }
     } catch (error) {
       const { message } = error as Error;
-      if (error instanceof SyncLostError) {
-        logger.info('a step of a sync was dropped', { ...fields, error: message });
-        return;
-      }
-      if (!signal.aborted) {
+      const lost = error instanceof SyncLostError;
+      if (lost) logger.info('a step of a sync was dropped', { ...fields, error: message });
+      else if (!signal.aborted) {
         metrics.errors.inc({ component: COMPONENT });
         logger.warn('a step of a sync failed; it is done again', { ...fields, error: message });
       }
+      // What is another's by now stays theirs.
       const handBack =
-        step.kind === 'page' && !signal.aborted ? syncLater(this.#deps, step, message) : putOffSync(database, step);
+        step.kind === 'page' && !lost && !signal.aborted
+          ? syncLater(this.#deps, step, message)
+          : putOffSync(database, step);
       await handBack.catch((problem: Error) =>
         logger.warn('a step of a sync could not be handed back; its claim runs out by itself', {
           ...fields,

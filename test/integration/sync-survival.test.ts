@@ -73,6 +73,22 @@ async function untilFinished(of: Rig, url: string): Promise<Record<string, unkno
   }
 }
 
+describe('a sync whose process is stopped', () => {
+  it('is handed over at once, without waiting for the claim to run out', async () => {
+    rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
+    const athleteId = await rig.connectAthlete();
+    rig.simulator.addHistory(athleteId, 3);
+    const hold = rig.simulator.faults.add({ kind: 'hold', match: { athleteId } });
+    const url = await beginSync(rig, athleteId, {});
+    const first = await rig.startReplica({ SERVICE_ROLES: 'fetch', FETCH_TIMEOUT_MS: '60000' });
+    await hold.held;
+    await first.stop(0);
+    hold.remove();
+    await rig.startReplica({ SERVICE_ROLES: 'fetch', FETCH_TIMEOUT_MS: '60000' });
+    expect(await untilFinished(rig, url)).toMatchObject({ fetched: 3 });
+  });
+});
+
 describe('a sync whose process is killed again and again', () => {
   it(
     'asks for each activity once, also by force, whatever it was doing when it was killed',

@@ -135,10 +135,13 @@ describe('a bulk sync of one athlete', () => {
     expect(await syncAthlete(athleteId)).toMatchObject({ state: 'finished', queued: 3, fetched: 2, fetchesFailed: 1 });
   });
 
-  it('is gone, with all it noted, when the athlete is erased', async () => {
+  it.each([
+    ['lists are read', listPath],
+    ['activities are fetched', /activities\/\d/],
+  ])('is gone, with all it noted, when the athlete is erased while %s', async (_, path) => {
     const athleteId = await rig.connectAthlete();
     rig.simulator.addHistory(athleteId, 5);
-    const hold = rig.simulator.faults.add({ kind: 'hold', match: { path: /activities\/\d/, athleteId } });
+    const hold = rig.simulator.faults.add({ kind: 'hold', match: { path, athleteId } });
     const url = await begin(`/api/admin/athletes/${athleteId}/sync`);
     await hold.held;
     await rig.post({
@@ -152,7 +155,8 @@ describe('a bulk sync of one athlete', () => {
     });
     hold.release();
     expect((await rig.admin(url)).status).toBe(404);
-    for (const table of ['manual_sync', 'manual_sync_walk', 'manual_sync_item', 'polling_visit']) {
+    await rig.simulator.waitForCall((call) => call.athleteId === athleteId && path.test(call.path));
+    for (const table of ['manual_sync', 'manual_sync_walk', 'manual_sync_item', 'polling_visit', 'athlete_schedule']) {
       const rows = await rig.service.database.query(`SELECT FROM ${table} WHERE athlete_id = $1`, [athleteId]);
       expect(rows).toHaveLength(0);
     }
@@ -169,6 +173,9 @@ describe('a bulk sync of all athletes', () => {
     expect(sync.athletes.listed).toBe(sync.athletes.total - 1);
     expect(sync.error).toContain(refused);
     expect(ids.map(detailCalls)).toEqual(ids.map(() => 1));
+
+    await rig.admin(`/api/admin/athletes/${refused}`, { method: 'DELETE' });
+    expect((await untilSync(`/api/admin/syncs/${sync.id}`, hasEnded)).error).toBeNull();
   });
 });
 
