@@ -2,7 +2,7 @@ import { REASONS, type Reason } from '../domain/job.ts';
 import { type Bucket, percentileOf } from '../domain/percentile.ts';
 import type { Database } from '../infra/database.ts';
 import { databaseTime } from '../store/database-time.ts';
-import { type HistoryRow, readHistory } from '../store/history.ts';
+import { type HistoryCount, readHistory, sumHistory } from '../store/history.ts';
 
 /** Seconds that half, and nineteen of twenty, did not exceed; null where nothing was measured. */
 export interface Spread {
@@ -43,7 +43,7 @@ export async function readLastHours(database: Database, hours: number): Promise<
   const last = Math.floor(now.getTime() / stepMs);
   const points = Array.from({ length: last - first + 1 }, (_, index) => {
     const at = (first + index) * stepMs;
-    return toPoint(new Date(at), byStep.get(at) ?? []);
+    return { at: new Date(at), ...summarise(byStep.get(at) ?? []) };
   });
   return { stepS, points };
 }
@@ -51,9 +51,7 @@ export async function readLastHours(database: Database, hours: number): Promise<
 /** The same as one sum. */
 export async function readSum(database: Database, hours: number): Promise<Omit<HistoryPoint, 'at'>> {
   const now = await databaseTime(database);
-  const rows = await readHistory(database, new Date(now.getTime() - hours * HOUR_MS), HOUR_S / 60);
-  const { at: _, ...sum } = toPoint(now, rows);
-  return sum;
+  return summarise(await sumHistory(database, new Date(now.getTime() - hours * HOUR_MS)));
 }
 
 // A chart has some hundred points, whatever the span.
@@ -62,9 +60,8 @@ function stepOf(hours: number): number {
   return hours <= 24 ? HOUR_S / 6 : HOUR_S;
 }
 
-function toPoint(at: Date, rows: readonly HistoryRow[]): HistoryPoint {
+function summarise(rows: readonly HistoryCount[]): Omit<HistoryPoint, 'at'> {
   return {
-    at,
     finished: sumOf(rows, 'finished:'),
     drift: sumOf(rows, 'drift:'),
     wait: Object.fromEntries(
@@ -74,7 +71,7 @@ function toPoint(at: Date, rows: readonly HistoryRow[]): HistoryPoint {
   };
 }
 
-function sumOf(rows: readonly HistoryRow[], prefix: string): Record<string, number> {
+function sumOf(rows: readonly HistoryCount[], prefix: string): Record<string, number> {
   const sums: Record<string, number> = {};
   for (const { measure, n } of rows) {
     if (!measure.startsWith(prefix)) continue;
@@ -84,7 +81,7 @@ function sumOf(rows: readonly HistoryRow[], prefix: string): Record<string, numb
   return sums;
 }
 
-function spreadOf(rows: readonly HistoryRow[], wanted: string): Spread {
+function spreadOf(rows: readonly HistoryCount[], wanted: string): Spread {
   const counts = new Map<number, number>();
   for (const { measure, bucket, n } of rows) if (measure === wanted) counts.set(bucket, (counts.get(bucket) ?? 0) + n);
   const buckets: Bucket[] = [...counts].map(([upTo, count]) => ({ upTo, count }));

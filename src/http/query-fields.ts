@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { type Int64, toInt64 } from '../domain/int64.ts';
 
 /** How many rows a page has: 1 to 200, 50 unless asked for otherwise. */
 export const pageLimit = z
@@ -47,14 +48,16 @@ export function cutPage<Row>(rows: readonly Row[], limit: number, cursorOf: (row
 export interface TimeCursor {
   /** ISO 8601. */
   at: string;
-  id: string;
+  id: Int64;
 }
 
 export const timeCursor = z
   .string()
   .transform((value, context): TimeCursor => {
-    const [, at, id] = /^([0-9T:.Z-]{20,32})_([0-9]{1,19})$/.exec(value) ?? [];
-    if (at === undefined || id === undefined || Number.isNaN(Date.parse(at)) || BigInt(id) > 9223372036854775807n) {
+    const [, at, digits] = /^([^_]{20,32})_([0-9]{1,19})$/.exec(value) ?? [];
+    const id = toInt64(digits);
+    // The database knows no year 0.
+    if (at === undefined || id === undefined || at.startsWith('0000') || !z.iso.datetime().safeParse(at).success) {
       context.issues.push({ code: 'custom', input: value, message: 'must be the nextCursor of the page before' });
       return z.NEVER;
     }

@@ -31,6 +31,14 @@ export async function readHistory(database: Queryable, since: Date, stepS: numbe
   );
 }
 
+/** The sum of what happened since. */
+export async function sumHistory(database: Queryable, since: Date): Promise<HistoryCount[]> {
+  return database.query<HistoryCount>(
+    'SELECT measure, bucket, sum(n)::float8 AS n FROM history WHERE minute >= $1 GROUP BY measure, bucket',
+    [since],
+  );
+}
+
 /**
  * The first minute in which a fetch failed for the provider's sake after the last one that succeeded;
  * null when the newest fetches succeed, or none was tried in the last day.

@@ -34,7 +34,9 @@ export async function ask<Body = AnyBody>(
 
 interface Operation {
   security?: object[];
-  requestBody?: object;
+  requestBody?: { content: Record<string, { schema: { properties?: object } }> };
+  /** Names of the body's fields. */
+  bodyFields: string[];
   parameters: { name: string; in: string; required: boolean }[];
   responses: Record<string, { content?: Record<string, { schema: object }> }>;
 }
@@ -52,13 +54,17 @@ export async function readDescription(rig: Rig): Promise<Description> {
     components: { schemas: Record<string, object> };
   };
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),
+    Object.entries(methods).map(([method, operation]) => {
+      const bodyFields = Object.keys(operation.requestBody?.content['application/json']?.schema.properties ?? {});
+      return { method: method.toUpperCase(), path, operation: { ...operation, bodyFields } };
+    }),
   );
   return {
     operations,
     misfits: (method, path, answer) => {
-      const { pathname } = new URL(path, 'http://service');
-      const found = operations.find((one) => one.method === method && fits(one.path, pathname));
+      const [pathname = ''] = path.split('?');
+      const fitting = operations.filter((one) => one.method === method && fits(one.path, pathname));
+      const found = fitting.find(({ path: template }) => !template.includes('{')) ?? fitting[0];
       if (!found) return [`${method} ${pathname} is not described`];
       const described = found.operation.responses[String(answer.status)];
       if (!described) return [`${method} ${pathname}: status ${answer.status} is not described`];
@@ -77,7 +83,6 @@ export async function readDescription(rig: Rig): Promise<Description> {
   };
 }
 
-// The most literal path comes first in the document's routes, as in the service's.
 function fits(template: string, pathname: string): boolean {
-  return new RegExp(`^${template.replace(/[.]/g, '\\.').replace(/\{[a-zA-Z]+\}/g, '[0-9]+')}$`).test(pathname);
+  return new RegExp(`^${template.replace(/[.]/g, '\\.').replace(/\{[a-zA-Z]+\}/g, '[^/]+')}$`).test(pathname);
 }
