@@ -1,5 +1,6 @@
 import type { TestClock } from 'pg-boss';
 import { type Service, startService } from '../../src/compose.ts';
+import type { Clock } from '../../src/domain/clock.ts';
 import { readConfig } from '../../src/infra/config.ts';
 import { createLogger, createSilentLogger, type Logger } from '../../src/infra/logger.ts';
 import type { SimulatorOptions } from '../../src/simulator/options.ts';
@@ -20,7 +21,7 @@ export interface Rig {
   /** Stands between the service and its database; for rigs that were started with `proxied`. */
   proxy: Pick<TcpProxy, 'cut' | 'restore' | 'hold' | 'release'>;
   /** Starts one more process of the service on the same database (in this Node process). */
-  startReplica(env?: Record<string, string>): Promise<Service>;
+  startReplica(env?: Record<string, string>, clock?: Clock): Promise<Service>;
   /** Connects an athlete: known to the provider, tokens stored. */
   connectAthlete(name?: string, id?: string): Promise<string>;
   /** Posts a webhook body. */
@@ -90,7 +91,10 @@ export async function startRig(
   const logger =
     options.logger ?? (options.logs ? createLogger({ level: 'debug', pretty: true }) : createSilentLogger());
   const services: Service[] = [];
-  const startReplica = async (env: Record<string, string> = {}): Promise<Service> => {
+  const startReplica = async (
+    env: Record<string, string> = {},
+    clock: Clock | undefined = options.clock,
+  ): Promise<Service> => {
     const config = readConfig(
       testEnvironment(simulator.url, { PROVIDER_RATE_LIMIT_CAPACITY: '1000000', ...options.env, ...env }),
     );
@@ -99,7 +103,7 @@ export async function startRig(
       connectionString: connection.href,
       encryptionKeys: [ENCRYPTION_KEY],
       logger,
-      ...(options.clock ? { clock: options.clock } : {}),
+      ...(clock ? { clock } : {}),
     });
     services.push(service);
     return service;
