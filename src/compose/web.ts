@@ -12,6 +12,7 @@ import { createApp } from '../http/app.ts';
 import { adminDoctorRoutes } from '../http/routes/admin-doctor.ts';
 import { adminSyncRoutes } from '../http/routes/admin-syncs.ts';
 import { adminWebhookRoutes } from '../http/routes/admin-webhooks.ts';
+import { createConsoleRouter } from '../http/routes/console.ts';
 import { createHealthRouter } from '../http/routes/health.ts';
 import { createOauthRouter } from '../http/routes/oauth.ts';
 import { createPagesRouter } from '../http/routes/pages.ts';
@@ -105,6 +106,6 @@ function createPublicWeb(
     now,
   });
   const pages = createPagesRouter({ database, auth, open: options.openPages, signInLimit: limitSignIn() });
-  const routers = [health, createOauthRouter(connectAthlete), adminApi.router, pages];
+  const routers = [health, createOauthRouter(connectAthlete), adminApi.router, createConsoleRouter(), pages];
   return { app: createApp({ first: [webhook], routers, logger, metrics }), stop: () => adminApi.stop() };
 }

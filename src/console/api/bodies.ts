@@ -1,0 +1,183 @@
+/** The answers of the admin interface that the console shows, as /api/openapi.json describes them. */
+
+export type JobStatus = 'pending' | 'working' | 'done' | 'failed';
+export const STATUSES: readonly JobStatus[] = ['pending', 'working', 'done', 'failed'];
+export type Reason = 'webhook' | 'manual' | 'polling';
+export const REASONS: readonly Reason[] = ['webhook', 'manual', 'polling'];
+
+export type Stats = Record<JobStatus | 'total', number>;
+
+export interface Job {
+  id: string;
+  activityId: string;
+  athleteId: string;
+  reason: Reason;
+  force: boolean;
+  status: JobStatus;
+  attempts: number;
+  maxAttempts: number;
+  nextRunAt: string;
+  error: string | null;
+  createdAt: string;
+  updatedAt: string;
+  outcome: string | null;
+}
+
+export type WaitCause = 'turn' | 'cooldown' | 'budget' | 'backoff';
+
+export interface Attempt {
+  startedAt: string;
+  endedAt: string;
+  result: 'retry' | 'put_back' | 'failed';
+  error: string;
+}
+
+export interface Delivery {
+  id: string;
+  activityId: string;
+  athleteId: string;
+  subscriptionId: string | null;
+  aspect: 'create' | 'update' | 'delete';
+  eventTime: string;
+  updates: Record<string, unknown>;
+  result: 'accepted' | 'stale';
+  deliveries: number;
+  receivedAt: string;
+  lastReceivedAt: string;
+}
+
+export interface LedgerEntry extends Delivery {
+  job: { id: string; status: JobStatus; outcome: string | null; error: string | null } | null;
+}
+
+export interface JobPage {
+  job: Job;
+  attempts: Attempt[];
+  deliveries: Delivery[];
+  whyNotSooner: { cause: WaitCause; until: string | null } | null;
+}
+
+export interface Budget {
+  window: { start: string; end: string };
+  configuredCapacity: number;
+  capacity: number;
+  used: number;
+  left: number;
+  backgroundUsed: number;
+  reducedCapacity: number | null;
+  blockedUntil: string | null;
+  blockedBy: string | null;
+  daily: { used: number; limit: number | null };
+  opensAt: Record<Reason, string | null>;
+  waiting: Record<WaitCause, number>;
+}
+
+export type AthleteState = 'healthy' | 'reconnect' | 'scope';
+
+export interface Athlete {
+  id: string;
+  name: string | null;
+  state: AthleteState;
+  stateDetail: string | null;
+  scope: string;
+  connectedAt: string;
+  lastActivityAt: string | null;
+  waitingJobs: number;
+  cooldownUntil: string | null;
+}
+
+export interface Sync {
+  id: string;
+  athleteId: string | null;
+  state: 'running' | 'waiting' | 'finished' | 'cancelled' | 'failed';
+  force: boolean;
+  after: string | null;
+  before: string;
+  athletes: { total: number; listed: number; failed: number };
+  pages: number;
+  listed: number;
+  queued: number;
+  fetched: number;
+  fetchesFailed: number;
+  total: number | null;
+  waitingUntil: string | null;
+  expectedEnd: string | null;
+  error: string | null;
+  createdAt: string;
+  finishedAt: string | null;
+}
+
+export interface Activity {
+  id: string;
+  athleteId: string;
+  name: string;
+  sportType: string;
+  startDate: string;
+  timezone: string | null;
+  distanceM: number;
+  movingTimeS: number;
+  elapsedTimeS: number;
+  elevationGainM: number;
+  private: boolean;
+  fetchedAt: string;
+  thumbnail: string | null;
+}
+
+export interface WholeActivity extends Activity {
+  polyline: string | null;
+  detail: Record<string, unknown>;
+}
+
+export interface Subscription {
+  id: string;
+  callbackUrl: string;
+  createdAt: string | null;
+  updatedAt: string | null;
+}
+
+export interface Finding {
+  check: string;
+  ok: boolean;
+  detail: string;
+  nextStep: string | null;
+}
+
+export interface AuditEntry {
+  id: string;
+  at: string;
+  who: 'admin' | 'read' | 'session';
+  action: string;
+  target: string | null;
+  detail: Record<string, unknown>;
+  status: number | null;
+}
+
+export interface Spread {
+  count: number;
+  p50S: number | null;
+  p95S: number | null;
+}
+
+export interface Sums {
+  finished: Record<string, number>;
+  drift: Record<string, number>;
+  wait: Record<Reason, Spread>;
+  stored: Spread;
+}
+
+export interface Overview {
+  stats: Stats;
+  oldestDueS: Record<Reason, number>;
+  budget: Budget;
+  athletes: Record<AthleteState, number>;
+  lastWebhookAt: string | null;
+  polling: { startedAt: string | null; finishedAt: string | null };
+  providerFailingSince: string | null;
+  lastHour: Sums;
+  lastDay: Sums;
+}
+
+export interface History {
+  stepS: number;
+  points: (Sums & { at: string })[];
+}

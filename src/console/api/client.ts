@@ -1,0 +1,71 @@
+import { parseJsonKeepingInt64 } from '../../domain/int64.ts';
+import { noteServerTime } from '../clock.ts';
+import { access } from '../session.ts';
+
+/** An answer that is an error, in the service's own words. */
+export class ApiError extends Error {
+  override name = 'ApiError';
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export type Method = 'GET' | 'POST' | 'DELETE';
+
+/**
+ * Asks the admin interface. An answer 401 ends the session, which brings the sign-in back.
+ * @throws ApiError; status 0 when the service cannot be reached
+ */
+export async function ask<Body>(
+  method: Method,
+  path: string,
+  options: { body?: unknown; signal?: AbortSignal | undefined } = {},
+): Promise<Body> {
+  const response = await send(method, path, options);
+  noteServerTime(response.headers.get('date'));
+  const text = await response.text();
+  const isJson = /[/+]json/.test(response.headers.get('content-type') ?? '');
+  if (!response.ok) {
+    if (response.status === 401) access.value = 'none';
+    throw new ApiError(response.status, isJson ? problemOf(text) : `The service answered ${response.status}.`);
+  }
+  return (isJson ? parseJsonKeepingInt64(text) : undefined) as Body;
+}
+
+async function send(
+  method: Method,
+  path: string,
+  { body, signal }: { body?: unknown; signal?: AbortSignal | undefined },
+): Promise<Response> {
+  try {
+    return await fetch(path, {
+      method,
+      ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+      ...(signal ? { signal } : {}),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, 'The service cannot be reached. It is asked again by itself.');
+  }
+}
+
+function problemOf(text: string): string {
+  const { title, detail, errors } = parseJsonKeepingInt64(text) as {
+    title?: string;
+    detail?: string;
+    errors?: { field: string; message: string }[];
+  };
+  if (errors?.length) return errors.map(({ field, message }) => `${field.replace(/^\w+\./, '')} ${message}`).join('; ');
+  return detail ?? title ?? 'The service answered with an error.';
+}
+
+/** Makes an address with those parameters that have a value. */
+export function withQuery(path: string, query: Record<string, string | undefined>): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value) parameters.set(name, value);
+  const text = parameters.toString();
+  return text === '' ? path : `${path}?${text}`;
+}

@@ -1,0 +1,91 @@
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** A span of time in the two largest units that matter: "4 min 5 s", "2 h 10 min", "3 days". */
+export function formatSpan(ms: number): string {
+  const span = Math.max(0, ms);
+  if (span < SECOND) return `${Math.round(span)} ms`;
+  if (span < 10 * SECOND) return `${(span / SECOND).toFixed(1).replace(/\.0$/, '')} s`;
+  if (span < MINUTE) return `${Math.floor(span / SECOND)} s`;
+  if (span < HOUR) return pair(span, MINUTE, 'min', SECOND, 's');
+  if (span < 2 * DAY) return pair(span, HOUR, 'h', MINUTE, 'min');
+  return `${Math.round(span / DAY)} days`;
+}
+
+function pair(span: number, large: number, largeName: string, small: number, smallName: string): string {
+  const rest = Math.floor((span % large) / small);
+  return `${Math.floor(span / large)} ${largeName}${rest > 0 ? ` ${rest} ${smallName}` : ''}`;
+}
+
+/** How far a time is from now: "3 min ago", "in 12 s", "now". */
+export function formatAge(at: string, now: number): string {
+  const ms = now - Date.parse(at);
+  if (Math.abs(ms) < SECOND) return 'now';
+  const span = roughly(Math.abs(ms));
+  return ms > 0 ? `${span} ago` : `in ${span}`;
+}
+
+function roughly(ms: number): string {
+  if (ms < MINUTE) return `${Math.floor(ms / SECOND)} s`;
+  if (ms < HOUR) return `${Math.floor(ms / MINUTE)} min`;
+  if (ms < 2 * DAY) return `${Math.floor(ms / HOUR)} h`;
+  return `${Math.floor(ms / DAY)} days`;
+}
+
+/** A countdown as a clock shows it: "07:12", "1:02:03". */
+export function formatCountdown(ms: number): string {
+  const seconds = Math.max(0, Math.ceil(ms / SECOND));
+  const parts = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), seconds % 60];
+  return (parts[0] === 0 ? parts.slice(1) : parts)
+    .map((part, index) => String(part).padStart(index === 0 && parts[0] !== 0 ? 1 : 2, '0'))
+    .join(':');
+}
+
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' });
+const DAYTIME = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short', hourCycle: 'h23' });
+
+/** The time of day here: "14:15". */
+export function formatClock(at: string): string {
+  return CLOCK.format(new Date(at));
+}
+
+/** Day and time here, to the second. */
+export function formatMoment(at: string): string {
+  return MOMENT.format(new Date(at));
+}
+
+export function formatDayTime(at: string): string {
+  return DAYTIME.format(new Date(at));
+}
+
+const COUNT = new Intl.NumberFormat('en-US');
+
+/** A count with its thousands apart. */
+export function formatCount(n: number): string {
+  return COUNT.format(n);
+}
+
+/** "1 job", "2,000 jobs". */
+export function countOf(n: number, one: string, many = `${one}s`): string {
+  return `${formatCount(n)} ${n === 1 ? one : many}`;
+}
+
+/** "TrailRun" reads better as "Trail Run". */
+export function spaced(word: string): string {
+  return word.replace(/([a-z])([A-Z])/g, '$1 $2');
+}
+
+/** "notFound" as a word for people: "not found". */
+export function inWords(name: string): string {
+  return name
+    .replace(/([a-z])([A-Z])/g, '$1 $2')
+    .replaceAll('_', ' ')
+    .toLowerCase();
+}
+
+export function formatDistance(metres: number): string {
+  return metres >= 1000 ? `${(metres / 1000).toFixed(1)} km` : `${Math.round(metres)} m`;
+}

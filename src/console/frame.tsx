@@ -1,0 +1,97 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { ask } from './api/client.ts';
+import { connection, pause, resume } from './live.ts';
+import { Icon, type IconName } from './parts/icon.tsx';
+import { act } from './parts/messages.tsx';
+import { Link, place } from './router.tsx';
+import { access } from './session.ts';
+
+const VIEWS: readonly { to: string; name: string; icon: IconName }[] = [
+  { to: '/', name: 'Overview', icon: 'overview' },
+  { to: '/jobs', name: 'Jobs', icon: 'jobs' },
+  { to: '/athletes', name: 'Athletes', icon: 'athletes' },
+  { to: '/activities', name: 'Activities', icon: 'activities' },
+  { to: '/deliveries', name: 'Deliveries', icon: 'deliveries' },
+  { to: '/subscriptions', name: 'Subscriptions', icon: 'subscriptions' },
+  { to: '/audit', name: 'Audit', icon: 'audit' },
+];
+
+/** What surrounds every view: the way to the others, whether the page is live, and the way out. */
+export function Frame({ children }: { children: ComponentChildren }) {
+  const [isOpen, setOpen] = useState(false);
+  const { path } = place.value;
+  useEffect(() => setOpen(false), [path]);
+  return (
+    <div class={`frame${isOpen ? ' open' : ''}`}>
+      <a class="skip" href="#view">
+        Skip to the view
+      </a>
+      <header>
+        <Link class="brand" to="/">
+          <img src="/admin/assets/icon.svg" alt="" width={28} height={28} /> Activity Sync
+        </Link>
+        <LiveSwitch />
+        <button
+          type="button"
+          class="menu quiet"
+          aria-expanded={isOpen}
+          aria-controls="views"
+          aria-label="Menu"
+          onClick={() => setOpen(!isOpen)}
+        >
+          <Icon name="menu" />
+        </button>
+        <nav id="views" aria-label="Views">
+          <ul>
+            {VIEWS.map(({ to, name, icon }) => (
+              <li key={to}>
+                <Link to={to} current={isCurrent(to, path) ? 'page' : undefined}>
+                  <Icon name={icon} /> {name}
+                </Link>
+              </li>
+            ))}
+          </ul>
+          <div class="who">
+            <span>{access.value === 'admin' ? 'Signed in as admin' : 'Signed in to look only'}</span>
+            <button type="button" class="quiet" onClick={signOut}>
+              Sign out
+            </button>
+          </div>
+        </nav>
+      </header>
+      <main id="view">{children}</main>
+    </div>
+  );
+}
+
+function LiveSwitch() {
+  const state = connection.value;
+  const words = { live: 'Live', connecting: 'Connecting…', paused: 'Paused' }[state];
+  return (
+    <div class={`live ${state}`}>
+      <span class="dot" /> <span>{words}</span>
+      <button
+        type="button"
+        class="quiet"
+        aria-label={state === 'paused' ? 'Follow live' : 'Pause'}
+        title={state === 'paused' ? 'Follow live' : 'Pause'}
+        onClick={state === 'paused' ? resume : pause}
+      >
+        <Icon name={state === 'paused' ? 'play' : 'pause'} />
+      </button>
+    </div>
+  );
+}
+
+function isCurrent(to: string, path: string): boolean {
+  return to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`);
+}
+
+async function signOut(): Promise<void> {
+  await act(
+    () => ask('DELETE', '/api/admin/session'),
+    () => 'Signed out.',
+  );
+  access.value = 'none';
+}

@@ -1,0 +1,78 @@
+import { effect, signal } from '@preact/signals';
+import type { Budget, Stats } from './api/bodies.ts';
+import { ask } from './api/client.ts';
+import { access } from './session.ts';
+
+/** What the service tells of as it happens; see GET /api/admin/events. */
+export type LiveEvent = 'jobs' | 'budget' | 'activity' | 'athlete' | 'webhook' | 'sync';
+const EVENTS: readonly LiveEvent[] = ['jobs', 'budget', 'activity', 'athlete', 'webhook', 'sync'];
+
+/** Whether the page follows: 'connecting' until the stream stands, and again whenever it breaks. */
+export const connection = signal<'connecting' | 'live' | 'paused'>('connecting');
+
+/** The newest figures, null until they came. */
+export const stats = signal<Stats | null>(null);
+export const budget = signal<Budget | null>(null);
+
+const RETRY_MS = 3000;
+const listeners = new Set<{ events: readonly LiveEvent[]; hear: () => void }>();
+let source: EventSource | undefined;
+let retry: ReturnType<typeof setTimeout> | undefined;
+
+/** Calls `hear` whenever one of the events came. @returns a function that ends it */
+export function onLive(events: readonly LiveEvent[], hear: () => void): () => void {
+  const listener = { events, hear };
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** Follows while somebody is signed in and has not paused. */
+export function startLive(): void {
+  effect(() => {
+    const wanted = access.value === 'read' || access.value === 'admin';
+    if (wanted && connection.value !== 'paused') open();
+    else close();
+  });
+}
+
+export function pause(): void {
+  connection.value = 'paused';
+}
+
+export function resume(): void {
+  connection.value = 'connecting';
+}
+
+function open(): void {
+  if (source) return;
+  source = new EventSource('/api/admin/events');
+  source.addEventListener('open', () => {
+    connection.value = 'live';
+  });
+  source.addEventListener('error', lost);
+  for (const event of EVENTS) source.addEventListener(event, (message) => hear(event, message.data));
+}
+
+// The browser connects again by itself, unless the service refused: then the session is looked at, and the
+// stream is opened anew.
+function lost(): void {
+  if (connection.peek() === 'paused') return;
+  connection.value = 'connecting';
+  if (source?.readyState !== EventSource.CLOSED) return;
+  close();
+  retry = setTimeout(() => {
+    ask('GET', '/api/admin/session').then(open, lost);
+  }, RETRY_MS);
+}
+
+function close(): void {
+  clearTimeout(retry);
+  source?.close();
+  source = undefined;
+}
+
+function hear(event: LiveEvent, data: string): void {
+  if (event === 'jobs') stats.value = JSON.parse(data);
+  if (event === 'budget') budget.value = JSON.parse(data);
+  for (const listener of [...listeners]) if (listener.events.includes(event)) listener.hear();
+}

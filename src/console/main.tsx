@@ -1,0 +1,27 @@
+import { render } from 'preact';
+import { ask } from './api/client.ts';
+import { App } from './app.tsx';
+import { startClock } from './clock.ts';
+import { startLive } from './live.ts';
+import { startRouter } from './router.tsx';
+import { access } from './session.ts';
+
+const RETRY_MS = 3000;
+
+startClock();
+startRouter();
+startLive();
+render(<App />, document.getElementById('console') as HTMLElement);
+askWhoLooks();
+
+// An answer 401 brings the sign-in; anything else, and the service is asked again.
+function askWhoLooks(): void {
+  ask<{ access: 'read' | 'admin' }>('GET', '/api/admin/session').then(
+    (session) => {
+      access.value = session.access;
+    },
+    () => {
+      if (access.peek() === 'unknown') setTimeout(askWhoLooks, RETRY_MS);
+    },
+  );
+}

@@ -1,0 +1,23 @@
+import { inWords } from '../format.ts';
+
+const TONES: Record<string, string> = {
+  pending: 'amber',
+  waiting: 'amber',
+  stale: 'amber',
+  retry: 'amber',
+  put_back: 'amber',
+  scope: 'amber',
+  working: 'blue',
+  running: 'blue',
+  done: 'green',
+  finished: 'green',
+  healthy: 'green',
+  accepted: 'green',
+  failed: 'red',
+  reconnect: 'red',
+};
+
+/** A state as a coloured word. */
+export function Badge({ state }: { state: string }) {
+  return <span class={`badge ${TONES[state] ?? 'grey'}`}>{inWords(state)}</span>;
+}

@@ -1,0 +1,124 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import uPlot from 'uplot';
+
+/** One line or row of bars. */
+export interface Series {
+  name: string;
+  /** A custom property of the style sheet: "--green". */
+  colour: string;
+  values: (number | null)[];
+  bars?: boolean;
+}
+
+const HEIGHT = 180;
+const WATCHES_COLOURS = '(prefers-color-scheme: dark)';
+
+/**
+ * A chart over time.
+ * @param summary the same in words, for those who do not see it
+ * @param format writes a value with its unit
+ */
+export function Chart({
+  times,
+  series,
+  summary,
+  format,
+}: {
+  /** Epoch seconds. */
+  times: number[];
+  series: readonly Series[];
+  summary: string;
+  format: (value: number) => string;
+}) {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | undefined>(undefined);
+  const [pointed, setPointed] = useState<number | null>(null);
+  const shape = series.map(({ name, colour }) => name + colour).join();
+
+  useEffect(() => {
+    const element = place.current;
+    if (!element) return;
+    const draw = () => {
+      plot.current?.destroy();
+      plot.current = new uPlot(optionsOf(element, series, format, setPointed), dataOf(times, series), element);
+    };
+    draw();
+    const sizes = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: HEIGHT }));
+    sizes.observe(element);
+    const colours = matchMedia(WATCHES_COLOURS);
+    colours.addEventListener('change', draw);
+    return () => {
+      sizes.disconnect();
+      colours.removeEventListener('change', draw);
+      plot.current?.destroy();
+      plot.current = undefined;
+    };
+  }, [shape]);
+
+  useEffect(() => plot.current?.setData(dataOf(times, series)), [times, series]);
+
+  const at = pointed ?? times.length - 1;
+  const time = times[at];
+  return (
+    <figure class="chart">
+      <div class="plot" ref={place} role="img" aria-label={summary} />
+      <figcaption>
+        {series.map(({ name, colour, values }) => (
+          <span key={name}>
+            <i class={`swatch ${colour.slice(2)}`} /> {name}{' '}
+            <b>{values[at] === null || values[at] === undefined ? '–' : format(values[at])}</b>
+          </span>
+        ))}
+        {time !== undefined && <span class="faint">{new Date(time * 1000).toTimeString().slice(0, 5)}</span>}
+      </figcaption>
+    </figure>
+  );
+}
+
+function dataOf(times: number[], series: readonly Series[]): uPlot.AlignedData {
+  return [times, ...series.map(({ values }) => values)];
+}
+
+function optionsOf(
+  element: HTMLElement,
+  series: readonly Series[],
+  format: (value: number) => string,
+  point: (index: number | null) => void,
+): uPlot.Options {
+  const style = getComputedStyle(element);
+  const colourOf = (name: string) => style.getPropertyValue(name).trim();
+  const axis: uPlot.Axis = {
+    stroke: colourOf('--faint'),
+    font: '12px system-ui, sans-serif',
+    grid: { stroke: colourOf('--line'), width: 1 },
+    ticks: { show: false },
+  };
+  const bars = uPlot.paths.bars?.({ size: [0.8, 24] });
+  return {
+    width: element.clientWidth,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { y: false, drag: { x: false, y: false }, points: { show: true } },
+    hooks: { setCursor: [({ cursor }) => point(cursor.idx ?? null)] },
+    scales: { y: { range: (_plot, _min, max) => [0, Math.max(1e-3, max || 1) * 1.1] } },
+    axes: [
+      { ...axis, values: (_plot, splits) => splits.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)) },
+      { ...axis, size: 58, values: (_plot, splits) => splits.map((value) => (value === null ? '' : format(value))) },
+    ],
+    series: [
+      {},
+      ...series.map((one): uPlot.Series => {
+        const stroke = colourOf(one.colour);
+        return {
+          label: one.name,
+          stroke,
+          width: one.bars ? 0 : 2,
+          points: { show: false },
+          spanGaps: true,
+          ...(one.bars ? { fill: stroke } : {}),
+          ...(one.bars && bars ? { paths: bars } : {}),
+        };
+      }),
+    ],
+  };
+}

@@ -1,0 +1,68 @@
+import { signal } from '@preact/signals';
+import { useEffect, useRef, useState } from 'preact/hooks';
+
+interface Question {
+  title: string;
+  text: string;
+  action: string;
+  /** What must be typed before it can be done; for what cannot be undone. */
+  typed?: string;
+  answer: (yes: boolean) => void;
+}
+
+const question = signal<Question | null>(null);
+
+/** Asks before something is changed. @returns whether to do it */
+export function confirmed(asked: Omit<Question, 'answer'>): Promise<boolean> {
+  return new Promise((resolve) => {
+    question.value = { ...asked, answer: resolve };
+  });
+}
+
+/** The one dialog that asks; stands in the page once. */
+export function ConfirmDialog() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [typed, setTyped] = useState('');
+  const asked = question.value;
+  useEffect(() => {
+    setTyped('');
+    if (asked) dialog.current?.showModal();
+  }, [asked]);
+  const close = (yes: boolean) => {
+    dialog.current?.close();
+    question.value = null;
+    asked?.answer(yes);
+  };
+  const cancel = (event: Event) => {
+    event.preventDefault();
+    close(false);
+  };
+  const submit = (event: Event) => {
+    event.preventDefault();
+    close(true);
+  };
+  return (
+    <dialog ref={dialog} onCancel={cancel} aria-labelledby="confirm-title" aria-describedby="confirm-text">
+      {asked && (
+        <form onSubmit={submit}>
+          <h2 id="confirm-title">{asked.title}</h2>
+          <p id="confirm-text">{asked.text}</p>
+          {asked.typed !== undefined && (
+            <label>
+              <span>Type {asked.typed} to go on</span>
+              <input value={typed} autoComplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />
+            </label>
+          )}
+          <div class="actions">
+            <button type="button" onClick={() => close(false)}>
+              Cancel
+            </button>
+            <button type="submit" class="danger" disabled={asked.typed !== undefined && typed.trim() !== asked.typed}>
+              {asked.action}
+            </button>
+          </div>
+        </form>
+      )}
+    </dialog>
+  );
+}

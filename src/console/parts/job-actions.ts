@@ -1,0 +1,83 @@
+import type { Job } from '../api/bodies.ts';
+import { ask, withQuery } from '../api/client.ts';
+import { countOf } from '../format.ts';
+import { confirmed } from './confirm.tsx';
+import { act } from './messages.tsx';
+
+const JOBS = '/api/admin/activity-jobs';
+type Query = Record<string, string | undefined>;
+
+/** Runs a job again; a pending one no longer waits for its backoff. */
+export function retryJob({ id }: Job): Promise<unknown> {
+  return act(
+    () => ask('POST', `${JOBS}/${id}/retry`),
+    () => `Job ${id} runs again.`,
+  );
+}
+
+/** Asks for a fetch of what is stored already. */
+export function forceJob({ id, activityId, athleteId }: Job): Promise<unknown> {
+  return act(
+    () => ask('POST', JOBS, { body: { activityId, athleteId, reason: 'manual', force: true } }),
+    () => `Job ${id} fetches activity ${activityId} by force.`,
+  );
+}
+
+/** Deletes a job after asking. @returns whether it was deleted */
+export async function deleteJob({ id, status }: Job): Promise<boolean> {
+  const text =
+    status === 'working'
+      ? 'It runs now; its result will not be saved. The stored activity, if there is one, stays.'
+      : 'Its attempts are deleted with it. The stored activity, if there is one, stays.';
+  if (!(await confirmed({ title: `Delete job ${id}?`, text, action: 'Delete' }))) return false;
+  const done = await act(
+    () => ask<{ deleted: number }>('DELETE', `${JOBS}/${id}`),
+    () => `Job ${id} is deleted.`,
+  );
+  return done !== undefined;
+}
+
+/** Runs all jobs that fit again, after asking with their number. */
+export function retryMatching(query: Query): Promise<void> {
+  return changeMatching(query, 'Run', 'again', 'Retry all', async () => {
+    const { retried } = await ask<{ retried: number }>('POST', withQuery(`${JOBS}/retry`, query));
+    return `${countOf(retried, 'job')} will run again.`;
+  });
+}
+
+/** Fetches the activities of all jobs that fit, stored or not, after asking with their number. */
+export function forceMatching(query: Query): Promise<void> {
+  return changeMatching(query, 'Fetch', 'by force', 'Fetch all', async () => {
+    const { forced } = await ask<{ forced: number }>('POST', withQuery(`${JOBS}/force`, query));
+    return `${countOf(forced, 'job')} will fetch by force.`;
+  });
+}
+
+/** Deletes all jobs that fit, after asking with their number. */
+export function deleteMatching(query: Query): Promise<void> {
+  return changeMatching(query, 'Delete', '', 'Delete all', async () => {
+    const { deleted } = await ask<{ deleted: number }>('DELETE', withQuery(JOBS, query));
+    return `${countOf(deleted, 'job')} deleted.`;
+  });
+}
+
+async function changeMatching(
+  query: Query,
+  verb: string,
+  adverb: string,
+  action: string,
+  change: () => Promise<string>,
+): Promise<void> {
+  await act(
+    async () => {
+      const { count } = await ask<{ count: number }>('GET', withQuery(`${JOBS}/count`, query));
+      const filter = Object.entries(query).map(([name, value]) => `${WORDS[name] ?? name} ${value}`);
+      const title = [verb, countOf(count, 'job'), adverb].filter(Boolean).join(' ');
+      const text = `All jobs with ${filter.join(', ')}. More that fit by then are taken too.`;
+      return (await confirmed({ title: `${title}?`, text, action })) ? change() : 'Nothing was changed.';
+    },
+    (message) => message,
+  );
+}
+
+const WORDS: Query = { athleteId: 'athlete', activityId: 'activity' };

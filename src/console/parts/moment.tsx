@@ -1,0 +1,17 @@
+import { now } from '../clock.ts';
+import { formatAge, formatMoment } from '../format.ts';
+
+/** A time as its distance from now, which runs on; the exact time is in the tooltip. */
+export function Age({ at }: { at: string | null }) {
+  if (at === null) return <span class="faint">never</span>;
+  return (
+    <time dateTime={at} title={formatMoment(at)}>
+      {formatAge(at, now.value)}
+    </time>
+  );
+}
+
+/** A time as day and clock. */
+export function Moment({ at }: { at: string }) {
+  return <time dateTime={at}>{formatMoment(at)}</time>;
+}

@@ -1,0 +1,97 @@
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { ApiError, ask } from './api/client.ts';
+import { connection, type LiveEvent, onLive } from './live.ts';
+
+/** Something read from the admin interface. */
+export interface Resource<Body> {
+  /** Undefined until the first answer; the last one while a newer is on its way. */
+  data: Body | undefined;
+  error: ApiError | undefined;
+  /** True until this address has answered once. */
+  loading: boolean;
+  reload: () => void;
+}
+
+const QUIET_MS = 900;
+const AFTER_ERROR_MS = 5000;
+
+/**
+ * Reads an address, and reads it again when one of the live events came: at once, then at most about once
+ * a second.
+ * @param everyMs reads it also so often while the page is seen and live
+ */
+export function useResource<Body>(
+  path: string,
+  refreshOn: readonly LiveEvent[] = [],
+  everyMs?: number,
+): Resource<Body> {
+  const [state, setState] = useState<{ path: string; data?: Body; error?: ApiError | undefined }>({ path });
+  const pathNow = useRef(path);
+  pathNow.current = path;
+  const running = useRef<AbortController | undefined>(undefined);
+
+  const load = useCallback(async () => {
+    const wanted = pathNow.current;
+    running.current?.abort();
+    const abort = new AbortController();
+    running.current = abort;
+    try {
+      const data = await ask<Body>('GET', wanted, { signal: abort.signal });
+      if (!abort.signal.aborted) setState({ path: wanted, data });
+    } catch (error) {
+      if (abort.signal.aborted) return;
+      const problem = error instanceof ApiError ? error : new ApiError(0, String(error));
+      // What was read before stays in sight: it is old, not wrong.
+      setState((before) =>
+        before.path === wanted && problem.status !== 404
+          ? { ...before, error: problem }
+          : { path: wanted, error: problem },
+      );
+    }
+  }, []);
+
+  useEffect(() => {
+    void load();
+    return () => running.current?.abort();
+  }, [path, load]);
+
+  const events = refreshOn.join();
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let again = false;
+    const settle = () => {
+      timer = undefined;
+      if (again) refresh();
+    };
+    const refresh = () => {
+      again = timer !== undefined;
+      if (again) return;
+      timer = setTimeout(settle, QUIET_MS);
+      void load();
+    };
+    const unsubscribe = onLive(events === '' ? [] : (events.split(',') as LiveEvent[]), refresh);
+    const repeat = everyMs === undefined ? undefined : setInterval(() => isWatched() && refresh(), everyMs);
+    return () => {
+      unsubscribe();
+      clearTimeout(timer);
+      clearInterval(repeat);
+    };
+  }, [events, everyMs, load]);
+
+  useEffect(() => {
+    if (!state.error || state.error.status === 404) return;
+    const timer = setTimeout(() => void load(), AFTER_ERROR_MS);
+    return () => clearTimeout(timer);
+  }, [state, load]);
+
+  return {
+    data: state.data,
+    error: state.error,
+    loading: state.path !== path || (!state.data && !state.error),
+    reload: load,
+  };
+}
+
+function isWatched(): boolean {
+  return !document.hidden && connection.peek() !== 'paused';
+}

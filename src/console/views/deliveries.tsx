@@ -1,0 +1,99 @@
+import type { LedgerEntry } from '../api/bodies.ts';
+import { ask, withQuery } from '../api/client.ts';
+import { inWords } from '../format.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Choice, IdFilter } from '../parts/filters.tsx';
+import { act } from '../parts/messages.tsx';
+import { Age } from '../parts/moment.tsx';
+import { Page } from '../parts/page.tsx';
+import { Pages } from '../parts/pages.tsx';
+import { Empty, Shown } from '../parts/shown.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { useResource } from '../resource.ts';
+import { Link, place } from '../router.tsx';
+import { mayChange } from '../session.ts';
+
+const PARAMETERS = ['result', 'athleteId', 'activityId', 'cursor'];
+
+/** The ledger of what the provider delivered, newest first, with what came of each. */
+export function DeliveriesView() {
+  const { query } = place.value;
+  const events = useResource<{ events: LedgerEntry[]; nextCursor: string | null }>(
+    withQuery('/api/admin/webhook-events', {
+      ...Object.fromEntries(PARAMETERS.map((name) => [name, query.get(name) ?? undefined])),
+      limit: '50',
+    }),
+    ['webhook', 'jobs'],
+  );
+  return (
+    <Page title="Deliveries">
+      <div class="filters">
+        <Choice
+          label="Result"
+          name="result"
+          options={[
+            { value: undefined, text: 'all' },
+            { value: 'accepted', text: 'accepted' },
+            { value: 'stale', text: 'stale' },
+          ]}
+        />
+        <IdFilter
+          fields={[
+            { name: 'athleteId', label: 'Athlete' },
+            { name: 'activityId', label: 'Activity' },
+          ]}
+        />
+      </div>
+      <Shown resource={events}>
+        {(page) => (
+          <>
+            {page.events.length === 0 ? (
+              <Empty>No delivery fits.</Empty>
+            ) : (
+              <Table label="Deliveries" columns={mayChange() ? [...COLUMNS, REPLAY] : COLUMNS} rows={page.events} />
+            )}
+            <Pages nextCursor={page.nextCursor} />
+          </>
+        )}
+      </Shown>
+    </Page>
+  );
+}
+
+const COLUMNS: readonly Column<LedgerEntry>[] = [
+  { name: 'Received', cell: ({ receivedAt }) => <Age at={receivedAt} /> },
+  { name: 'Event', cell: ({ aspect }) => aspect },
+  { name: 'Activity', cell: ({ activityId }) => <span class="id">{activityId}</span> },
+  { name: 'Athlete', minor: true, cell: ({ athleteId }) => <Link to={`/athletes/${athleteId}`}>{athleteId}</Link> },
+  { name: 'Result', cell: ({ result }) => <Badge state={result} />, minor: true },
+  {
+    name: 'What came of it',
+    cell: ({ job }) =>
+      job === null ? (
+        <span class="faint">job deleted</span>
+      ) : (
+        <>
+          <Badge state={job.status} /> <Link to={`/jobs/${job.id}`}>job {job.id}</Link>
+          {job.outcome && job.outcome !== 'stored' && <span class="outcome">{inWords(job.outcome)}</span>}
+        </>
+      ),
+  },
+  { name: 'Times', numeric: true, minor: true, cell: ({ deliveries }) => deliveries },
+];
+
+const REPLAY: Column<LedgerEntry> = {
+  name: 'Actions',
+  cell: ({ id }) => (
+    <button type="button" class="small" aria-label={`Replay delivery ${id}`} onClick={() => replay(id)}>
+      Replay
+    </button>
+  ),
+};
+
+function replay(id: string): Promise<unknown> {
+  return act(
+    () => ask<{ status: string; jobId: string }>('POST', `/api/admin/webhook-events/${id}/replay`),
+    ({ status, jobId }) =>
+      status === 'stale' ? `Delivery ${id} is out of date; nothing was done.` : `Job ${jobId} does it again.`,
+  );
+}

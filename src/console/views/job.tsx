@@ -1,0 +1,109 @@
+import type { JobPage } from '../api/bodies.ts';
+import { now } from '../clock.ts';
+import { formatClock, formatSpan, inWords } from '../format.ts';
+import { Badge } from '../parts/badge.tsx';
+import { deleteJob, forceJob, retryJob } from '../parts/job-actions.ts';
+import { JobTimeline } from '../parts/job-timeline.tsx';
+import { Age, Moment } from '../parts/moment.tsx';
+import { Card, Facts, Page } from '../parts/page.tsx';
+import { Shown } from '../parts/shown.tsx';
+import { useResource } from '../resource.ts';
+import { go, Link } from '../router.tsx';
+import { mayChange } from '../session.ts';
+
+/** One job: how it stands, why it does not run sooner, and everything that happened to it. */
+export function JobView({ id }: { id: string }) {
+  const page = useResource<JobPage>(`/api/admin/activity-jobs/${id}`, ['jobs', 'webhook', 'budget']);
+  const job = page.data?.job;
+  const remove = async () => {
+    if (job && (await deleteJob(job))) go('/jobs');
+  };
+  return (
+    <Page
+      title={`Job ${id}`}
+      lead={<Link to="/jobs">All jobs</Link>}
+      actions={
+        job &&
+        mayChange() && (
+          <>
+            <button type="button" disabled={job.status === 'working'} onClick={() => retryJob(job)}>
+              Retry
+            </button>
+            <button type="button" onClick={() => forceJob(job)}>
+              Fetch by force
+            </button>
+            <button type="button" class="danger" onClick={remove}>
+              Delete
+            </button>
+          </>
+        )
+      }
+    >
+      <Shown resource={page}>
+        {(shown) => (
+          <>
+            <WhyNotSooner page={shown} />
+            <div class="cards">
+              <Card title="How it stands">
+                <Facts of={factsOf(shown)} />
+              </Card>
+              <Card title="What happened">
+                <JobTimeline page={shown} />
+              </Card>
+            </div>
+          </>
+        )}
+      </Shown>
+    </Page>
+  );
+}
+
+function factsOf({ job }: JobPage): [string, preact.ComponentChildren][] {
+  return [
+    [
+      'Status',
+      <>
+        <Badge state={job.status} /> {job.outcome && inWords(job.outcome)}
+      </>,
+    ],
+    [
+      'Activity',
+      job.outcome === 'stored' || job.outcome === 'skipped' ? (
+        <Link to={`/activities/${job.activityId}`}>{job.activityId}</Link>
+      ) : (
+        job.activityId
+      ),
+    ],
+    ['Athlete', <Link to={`/athletes/${job.athleteId}`}>{job.athleteId}</Link>],
+    ['Asked for by', `${job.reason}${job.force ? ', by force' : ''}`],
+    ['Retries', `${job.attempts} of ${job.maxAttempts}`],
+    ['Last error', job.error ?? 'none'],
+    ['Created', <Moment at={job.createdAt} />],
+    ['Last change', <Moment at={job.updatedAt} />],
+  ];
+}
+
+function WhyNotSooner({ page: { job, whyNotSooner } }: { page: JobPage }) {
+  if (!whyNotSooner) return null;
+  const { cause, until } = whyNotSooner;
+  const due = until !== null && Date.parse(until) > now.value;
+  return (
+    <p class="notice waiting">
+      {due && until ? (
+        <>
+          Runs <Age at={until} />, at {formatClock(until)} ({formatSpan(Date.parse(until) - now.value)} from now):{' '}
+          {REASONS[cause](job.athleteId)}
+        </>
+      ) : (
+        'Runs as soon as a worker is free.'
+      )}
+    </p>
+  );
+}
+
+const REASONS = {
+  turn: () => 'others are before it.',
+  cooldown: (athleteId: string) => `athlete ${athleteId} was fetched from just now, and has a cooldown.`,
+  budget: () => 'the provider’s budget is spent, kept for webhooks, or paced.',
+  backoff: () => 'its last try failed, and it waits before the next.',
+};

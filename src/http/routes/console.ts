@@ -1,0 +1,47 @@
+import { type Request, type RequestHandler, type Response, Router } from 'express';
+import { type ConsoleAsset, readConsoleAssets } from '../console-assets.ts';
+import { Problem } from '../problem.ts';
+
+const ASSETS = '/admin/assets/';
+
+/**
+ * The operator's console: one page for every address below /admin, and its script, style and icon. The
+ * page holds no data; it asks the admin interface, which asks who it is.
+ */
+export function createConsoleRouter(): Router {
+  const router = Router();
+  router.get(/^\/admin\/assets\/.*/, (request, response) => sendAsset(request, response, '/admin/assets'));
+  router.get(/^\/admin(\/.*)?$/, (request, response) => sendAsset(request, response, '/admin'));
+  router.all(/^\/admin(\/.*)?$/, refuseMethod);
+  return router;
+}
+
+async function sendAsset(request: Request, response: Response, routePath: string): Promise<void> {
+  const name = request.path.startsWith(ASSETS) ? request.path.slice(ASSETS.length) : '';
+  const isAsset = routePath !== '/admin';
+  const asset = isAsset && name === '' ? undefined : (await readConsoleAssets()).get(name);
+  if (!asset) throw new Problem('notFound', `There is nothing at ${request.path}.`);
+  response.locals.routePath = routePath;
+  const encoding = encodingFor(request);
+  response.set({
+    'Cache-Control': 'no-cache', // asked for again each time, so that a new version is seen at once
+    'Content-Type': asset.contentType,
+    ETag: asset.etag,
+    Vary: 'Accept-Encoding',
+  });
+  if (request.get('if-none-match')?.includes(asset.etag)) {
+    response.status(304).end();
+    return;
+  }
+  if (encoding !== 'identity') response.set('Content-Encoding', encoding);
+  response.send(asset.encodings[encoding]);
+}
+
+function encodingFor(request: Request): keyof ConsoleAsset['encodings'] {
+  const accepted = request.acceptsEncodings(['br', 'gzip', 'identity']);
+  return accepted === 'br' || accepted === 'gzip' ? accepted : 'identity';
+}
+
+const refuseMethod: RequestHandler = (request) => {
+  throw new Problem('methodNotAllowed', `${request.method} is not possible here.`, { headers: { Allow: 'GET, HEAD' } });
+};
