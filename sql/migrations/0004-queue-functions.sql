@@ -91,7 +91,7 @@ BEGIN
   ), inserted AS (
     INSERT INTO activity_fetch_job (activity_id, athlete_id, reason, force, aspect, event_time, created_at, requested_at)
     SELECT "activityId", "athleteId", reason, force, coalesce(aspect, 'create'), "eventTime", v_now, v_now FROM x ORDER BY "activityId"
-    ON CONFLICT DO NOTHING
+    ON CONFLICT ON CONSTRAINT activity_fetch_job_activity_once DO NOTHING
     RETURNING activity_id
   )
   SELECT coalesce(array_agg(activity_id), '{}') INTO v_new FROM inserted;
@@ -194,18 +194,19 @@ AS $$
   WHERE s.lane = p_lane / 4
 $$;
 
+-- What became of a request, as request_fetch returns it.
+CREATE TYPE fetch_action AS (job_id bigint, activity_id bigint, athlete_id bigint, result text,
+  boss_action text, boss_job_id uuid, old_boss_job_id uuid, lane integer);
+
 -- Accepts webhook events of activities: ledger row and request together. p_events:
 -- [{objectId, ownerId, aspect, eventTime, subscriptionId, updates}], at most one for each activity.
 -- An exact repeat is counted in the ledger and changes nothing else. Wakes the workers once.
-CREATE FUNCTION accept_events(p_events jsonb)
-RETURNS TABLE (activity_id bigint, job_id bigint, result text,
-  boss_action text, boss_job_id uuid, old_boss_job_id uuid, lane integer, athlete_id bigint)
-LANGUAGE plpgsql VOLATILE
+CREATE FUNCTION accept_events(p_events jsonb) RETURNS SETOF fetch_action LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
   v_requests jsonb;
-  v_stale bigint[];
+  v_actions fetch_action[];
 BEGIN
   WITH e AS (
     SELECT * FROM jsonb_to_recordset(p_events)
@@ -221,17 +222,23 @@ BEGIN
   INTO v_requests FROM e JOIN ledger ON object_id = "objectId" WHERE fresh;
 
   IF v_requests <> '[]' THEN
-    RETURN QUERY SELECT f.activity_id, f.job_id, f.result, f.boss_action, f.boss_job_id, f.old_boss_job_id, f.lane, f.athlete_id
-    FROM request_fetch(v_requests) f;
+    SELECT array_agg(ROW(f.*)::fetch_action) INTO v_actions FROM request_fetch(v_requests) f;
+    IF EXISTS (SELECT FROM unnest(v_actions) a WHERE a.result = 'stale') THEN
+      UPDATE webhook_event w SET result = 'stale'
+      FROM jsonb_to_recordset(p_events) AS e ("objectId" bigint, aspect text, "eventTime" timestamptz)
+      JOIN unnest(v_actions) a ON a.activity_id = e."objectId" AND a.result = 'stale'
+      WHERE w.object_type = 'activity' AND w.object_id = e."objectId" AND w.aspect_type = e.aspect AND w.event_time = e."eventTime";
+    END IF;
     PERFORM pg_notify('activity_sync', 'fetch');
+    RETURN QUERY SELECT a.* FROM unnest(v_actions) a;
   END IF;
 
   IF jsonb_array_length(v_requests) < jsonb_array_length(p_events) THEN
     RETURN QUERY
-    SELECT e."objectId", j.id, 'duplicate', 'nothing', NULL::uuid, NULL::uuid, NULL::integer, e."ownerId"
+    SELECT j.id, e."objectId", e."ownerId", 'duplicate', 'nothing', NULL::uuid, NULL::uuid, NULL::integer
     FROM jsonb_to_recordset(p_events) AS e ("objectId" bigint, "ownerId" bigint)
     LEFT JOIN activity_fetch_job j ON j.activity_id = e."objectId"
-    WHERE NOT EXISTS (SELECT FROM jsonb_to_recordset(v_requests) AS x ("activityId" bigint) WHERE x."activityId" = e."objectId");
+    WHERE e."objectId" <> ALL (coalesce((SELECT array_agg(a.activity_id) FROM unnest(v_actions) a), '{}'));
   END IF;
 END
 $$;

@@ -1,7 +1,43 @@
--- The two steps that every job takes, each as one round trip and one transaction for several jobs. pg-boss's
--- part is done by pg-boss's own statements: the functions boss_fetch, boss_complete and
--- boss_insert_thumbnail hold their text as the installed pg-boss makes it, and are written anew at every
--- migration.
+-- The steps that every job takes, each as one round trip and one transaction for several jobs. pg-boss's
+-- part is done by pg-boss's own statements: the functions boss_fetch, boss_complete, boss_delete,
+-- boss_insert_fetch and boss_insert_thumbnail hold their text as the installed pg-boss makes it, and are
+-- written anew at every migration.
+
+-- Accepts webhook events of activities for good: as accept_events, and what pg-boss must do is done. Raises
+-- SY002 when a waiting job must change its lane: nothing is changed, and the caller takes the long way.
+CREATE FUNCTION accept_events_at_once(p_events jsonb)
+RETURNS TABLE (activity_id bigint, athlete_id bigint, job_id bigint, result text)
+LANGUAGE plpgsql VOLATILE
+AS $$
+#variable_conflict use_column
+DECLARE
+  v_actions fetch_action[];
+  v_outdated uuid[];
+  v_added text;
+BEGIN
+  SELECT array_agg(f) INTO v_actions FROM accept_events(p_events) f;
+  IF EXISTS (SELECT FROM unnest(v_actions) a WHERE a.boss_action = 'move') THEN
+    RAISE EXCEPTION 'a job changes its lane' USING ERRCODE = 'SY002';
+  END IF;
+  SELECT array_agg(a.old_boss_job_id) FILTER (WHERE a.boss_action = 'reopen'),
+    json_agg(json_build_object('id', a.boss_job_id, 'priority', a.lane, 'singletonKey', a.activity_id::text, 'groupId', a.athlete_id::text,
+      'data', json_build_object('activityId', a.activity_id::text))) FILTER (WHERE a.boss_action IN ('insert', 'reopen'))
+  INTO v_outdated, v_added FROM unnest(v_actions) a;
+  IF v_outdated IS NOT NULL THEN
+    PERFORM boss_delete('activity-fetch', v_outdated);
+  END IF;
+  IF v_added IS NOT NULL THEN
+    PERFORM boss_insert_fetch(v_added);
+  END IF;
+  RETURN QUERY SELECT a.activity_id, a.athlete_id, a.job_id, a.result FROM unnest(v_actions) a;
+END
+$$;
+
+-- Planned once, for every number of events; a plan made while the tables were empty must not scan them
+-- once they are full.
+ALTER FUNCTION accept_events_at_once(jsonb) SET plan_cache_mode = force_generic_plan;
+ALTER FUNCTION accept_events_at_once(jsonb) SET enable_seqscan = off;
+ALTER FUNCTION accept_events_at_once(jsonb) SET enable_bitmapscan = off;
 
 -- Claims up to p_most jobs whose turn it is: lane, job, budget and cooldown together, or nothing at all. A
 -- row for each: claim is 'run', or 'orphan' for a job whose request is gone. When fewer could be claimed, a

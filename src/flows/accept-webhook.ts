@@ -17,7 +17,7 @@ const OF_ONE_EVENT = /^(22|23|54)...$/;
  */
 export function createAcceptWebhook(database: Database, boss: PgBoss): AcceptWebhook {
   const acceptTogether = async (events: ActivityEvent[]): Promise<RequestResult[]> => {
-    const results = await database.transaction((tx) => acceptActivityEvents(boss, tx, events));
+    const results = await acceptActivityEvents(database, boss, events);
     const byActivity = new Map(results.map((result) => [result.activityId, result]));
     return events.map((event) => byActivity.get(event.objectId) as RequestResult);
   };

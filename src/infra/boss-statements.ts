@@ -5,7 +5,7 @@ import type { Queryable } from './database.ts';
 const ANY_ID = '00000000-0000-0000-0000-000000000000';
 
 /**
- * Keeps the statements that pg-boss runs for three of its calls as functions in the database, so that
+ * Keeps the statements that pg-boss runs for some of its calls as functions in the database, so that
  * ours can run them within one round trip, planned once. The text is the installed pg-boss's own, asked
  * of its public interface; it is written anew at every migration, and so follows every upgrade.
  */
@@ -14,7 +14,7 @@ export async function installBossStatements(boss: PgBoss, database: Queryable): 
     boss.fetch(FETCH_QUEUE, { batchSize: 1, minPriority: 0, maxPriority: 0, includeMetadata: true, db }),
   );
   const complete = await statementOf((db) => boss.complete(FETCH_QUEUE, { id: ANY_ID, retryCount: 0 }, null, { db }));
-  const insert = await statementOf((db) => boss.insert(THUMBNAIL_QUEUE, [], { db }));
+  const remove = await statementOf((db) => boss.deleteJob(FETCH_QUEUE, ANY_ID, { db }));
   await database.query(
     functionOf(
       'boss_fetch',
@@ -35,13 +35,28 @@ export async function installBossStatements(boss: PgBoss, database: Queryable): 
   );
   await database.query(
     functionOf(
-      'boss_insert_thumbnail',
-      'text, OUT o_sent boolean',
+      'boss_delete',
+      'text, uuid[], OUT o_ids uuid[]',
       `
-    ${insert};
-    o_sent := true;`,
+    ${remove} INTO v_row;
+    o_ids := v_row.ids;`,
     ),
   );
+  for (const [name, queue] of [
+    ['boss_insert_fetch', FETCH_QUEUE],
+    ['boss_insert_thumbnail', THUMBNAIL_QUEUE],
+  ] as const) {
+    const insert = await statementOf((db) => boss.insert(queue, [], { db }));
+    await database.query(
+      functionOf(
+        name,
+        'text, OUT o_sent boolean',
+        `
+    ${insert};
+    o_sent := true;`,
+      ),
+    );
+  }
 }
 
 function functionOf(name: string, signature: string, body: string): string {

@@ -2,7 +2,7 @@ import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import type { ActivityEvent, FetchRequest } from '../domain/job.ts';
 import { FETCH_QUEUE } from '../infra/boss.ts';
-import type { Queryable } from '../infra/database.ts';
+import { type Database, isLostAgainstAnother, type Queryable } from '../infra/database.ts';
 
 /** Deletions share one lane, which knows neither budget nor cooldown. */
 export const DELETION_LANE = 1;
@@ -27,6 +27,9 @@ interface ActionRow {
   lane: number | null;
 }
 
+/** Raised by accept_events_at_once. */
+const LANE_CHANGES = 'SY002';
+
 const COLUMNS = 'activity_id, athlete_id, job_id, result, boss_action, boss_job_id, old_boss_job_id, lane';
 
 /**
@@ -48,21 +51,31 @@ export async function requestFetches(
 }
 
 /**
- * Accepts webhook events of activities inside the caller's transaction: ledger row, request and job.
- * At most one event for each activity.
+ * Accepts webhook events of activities: ledger row, request and job, as one transaction and one round
+ * trip. At most one event for each activity.
  */
 export async function acceptActivityEvents(
+  database: Database,
   boss: PgBoss,
-  tx: Queryable,
   events: readonly ActivityEvent[],
 ): Promise<RequestResult[]> {
-  const rows = await tx.query<ActionRow>(`SELECT ${COLUMNS} FROM accept_events($1::text::jsonb)`, [
-    JSON.stringify(events),
-  ]);
-  await applyActions(boss, tx, rows);
-  const stale = rows.filter((row) => row.result === 'stale').map((row) => row.activity_id);
-  if (stale.length > 0) await markStale(tx, events, stale);
-  return rows.map(toResult);
+  const values = [JSON.stringify(events)];
+  try {
+    const rows = await database.query<ActionRow>(
+      'SELECT activity_id, athlete_id, job_id, result FROM accept_events_at_once($1::text::jsonb)',
+      values,
+    );
+    return rows.map(toResult);
+  } catch (error) {
+    const { code } = error as { code?: unknown };
+    if (code !== LANE_CHANGES && !isLostAgainstAnother(error)) throw error;
+  }
+  // The long way: what pg-boss must do is done through its own interface.
+  return database.transaction(async (tx) => {
+    const rows = await tx.query<ActionRow>(`SELECT ${COLUMNS} FROM accept_events($1::text::jsonb)`, values);
+    await applyActions(boss, tx, rows);
+    return rows.map(toResult);
+  });
 }
 
 /** Opens finished requests again: same ActivityFetchJob, a new pg-boss job, attempts 0. @returns how many */
@@ -100,20 +113,6 @@ function toBossJob(row: ActionRow) {
     group: { id: row.athlete_id },
     data: { activityId: row.activity_id },
   };
-}
-
-async function markStale(
-  tx: Queryable,
-  events: readonly ActivityEvent[],
-  activityIds: readonly Int64[],
-): Promise<void> {
-  const stale = events.filter((event) => activityIds.includes(event.objectId));
-  await tx.query(
-    `UPDATE webhook_event w SET result = 'stale'
-     FROM jsonb_to_recordset($1::text::jsonb) AS e ("objectId" bigint, aspect text, "eventTime" timestamptz)
-     WHERE w.object_type = 'activity' AND w.object_id = e."objectId" AND w.aspect_type = e.aspect AND w.event_time = e."eventTime"`,
-    [JSON.stringify(stale)],
-  );
 }
 
 function toResult(row: ActionRow): RequestResult {

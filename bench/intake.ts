@@ -1,0 +1,68 @@
+/*
+ * Webhook deliveries a second, answered 200 once durable, beside three plain Express servers: one that
+ * only answers, one INSERT for each request, one pg-boss send for each request. Turn about in one run.
+ * Run: node bench/intake.ts [seconds of a round]
+ */
+import { freePort, startServiceProcess } from '../test/support/service-process.ts';
+import { median, printGoal, printTable } from './support/figures.ts';
+import { type LoadResult, runLoad } from './support/load-generator.ts';
+import { startPlainServer } from './support/plain-server.ts';
+import { startBenchPostgres } from './support/postgres.ts';
+import { serviceEnvironment } from './support/service-environment.ts';
+
+const CONNECTIONS = 32;
+const ROUNDS = 3;
+const ROUND_MS = Number(process.argv[2] ?? 3) * 1000;
+const IDS_OF_A_ROUND = 1_000_000;
+const FIRST_ID = 10_000_000_000;
+
+const postgres = await startBenchPostgres();
+const url = await postgres.createDatabase();
+const port = await freePort();
+const service = startServiceProcess(serviceEnvironment(url, port, { SERVICE_ROLES: 'web' }));
+const plain = await postgres.createDatabase(false);
+const [nothing, insert, send] = await Promise.all(
+  (['nothing', 'insert', 'send'] as const).map((kind) => startPlainServer(kind, plain)),
+);
+try {
+  await service.ready();
+  const targets = [
+    { name: 'Express, answers 200', port: nothing?.port ?? 0, path: '/webhook' },
+    { name: 'Express, INSERT per request', port: insert?.port ?? 0, path: '/webhook' },
+    { name: 'Express, pg-boss send per request', port: send?.port ?? 0, path: '/webhook' },
+    { name: 'this service', port, path: '/api/provider/webhook' },
+  ];
+  const results = new Map<string, LoadResult[]>(targets.map(({ name }) => [name, []]));
+  for (let round = 0; round <= ROUNDS; round += 1) {
+    for (const [n, { name, ...target }] of targets.entries()) {
+      const firstId = FIRST_ID + (round * targets.length + n) * IDS_OF_A_ROUND;
+      const result = await runLoad({ ...target, connections: CONNECTIONS, durationMs: ROUND_MS, firstId });
+      if (round > 0) results.get(name)?.push(result); // the first round warms up
+    }
+  }
+  const rate = (name: string) => median(results.get(name)?.map(({ perSecond }) => perSecond) ?? []);
+  const ceiling = rate('Express, answers 200');
+  console.log(`intake: ${CONNECTIONS} connections, median of ${ROUNDS} rounds of ${ROUND_MS / 1000} s`);
+  printTable([
+    ['', 'requests/s', 'ratio', 'p50 ms', 'p99 ms', 'failed'],
+    ...targets.map(({ name }) => {
+      const all = results.get(name) ?? [];
+      return [
+        name,
+        rate(name).toFixed(0),
+        (rate(name) / ceiling).toFixed(2),
+        median(all.map(({ p50Ms }) => p50Ms)).toFixed(1),
+        median(all.map(({ p99Ms }) => p99Ms)).toFixed(1),
+        all.reduce((sum, { failed }) => sum + failed, 0),
+      ];
+    }),
+  ]);
+  const ours = rate('this service');
+  printGoal('at least half of what Express answers with nothing to do', ours / ceiling >= 0.5);
+  printGoal('at least six times a send per request', ours / rate('Express, pg-boss send per request') >= 6);
+  printGoal('p99 under 15 ms', median(results.get('this service')?.map(({ p99Ms }) => p99Ms) ?? []) < 15);
+} finally {
+  await service.end('SIGTERM');
+  await Promise.all([nothing, insert, send].map((server) => server?.stop()));
+  await postgres.stop();
+}
