@@ -2,13 +2,13 @@
 -- npm run schema:dump; the tests compare it with a database that was migrated from nothing.
 
 CREATE OR REPLACE FUNCTION public.accept_events(p_events jsonb)
- RETURNS TABLE(activity_id bigint, job_id bigint, result text, boss_action text, boss_job_id uuid, old_boss_job_id uuid, lane integer, athlete_id bigint)
+ RETURNS SETOF fetch_action
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 DECLARE
   v_requests jsonb;
-  v_stale bigint[];
+  v_actions fetch_action[];
 BEGIN
   WITH e AS (
     SELECT * FROM jsonb_to_recordset(p_events)
@@ -24,18 +24,56 @@ BEGIN
   INTO v_requests FROM e JOIN ledger ON object_id = "objectId" WHERE fresh;
 
   IF v_requests <> '[]' THEN
-    RETURN QUERY SELECT f.activity_id, f.job_id, f.result, f.boss_action, f.boss_job_id, f.old_boss_job_id, f.lane, f.athlete_id
-    FROM request_fetch(v_requests) f;
+    SELECT array_agg(ROW(f.*)::fetch_action) INTO v_actions FROM request_fetch(v_requests) f;
+    IF EXISTS (SELECT FROM unnest(v_actions) a WHERE a.result = 'stale') THEN
+      UPDATE webhook_event w SET result = 'stale'
+      FROM jsonb_to_recordset(p_events) AS e ("objectId" bigint, aspect text, "eventTime" timestamptz)
+      JOIN unnest(v_actions) a ON a.activity_id = e."objectId" AND a.result = 'stale'
+      WHERE w.object_type = 'activity' AND w.object_id = e."objectId" AND w.aspect_type = e.aspect AND w.event_time = e."eventTime";
+    END IF;
     PERFORM pg_notify('activity_sync', 'fetch');
+    RETURN QUERY SELECT a.* FROM unnest(v_actions) a;
   END IF;
 
   IF jsonb_array_length(v_requests) < jsonb_array_length(p_events) THEN
     RETURN QUERY
-    SELECT e."objectId", j.id, 'duplicate', 'nothing', NULL::uuid, NULL::uuid, NULL::integer, e."ownerId"
+    SELECT j.id, e."objectId", e."ownerId", 'duplicate', 'nothing', NULL::uuid, NULL::uuid, NULL::integer
     FROM jsonb_to_recordset(p_events) AS e ("objectId" bigint, "ownerId" bigint)
     LEFT JOIN activity_fetch_job j ON j.activity_id = e."objectId"
-    WHERE NOT EXISTS (SELECT FROM jsonb_to_recordset(v_requests) AS x ("activityId" bigint) WHERE x."activityId" = e."objectId");
+    WHERE e."objectId" <> ALL (coalesce((SELECT array_agg(a.activity_id) FROM unnest(v_actions) a), '{}'));
   END IF;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.accept_events_at_once(p_events jsonb)
+ RETURNS TABLE(activity_id bigint, athlete_id bigint, job_id bigint, result text)
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+#variable_conflict use_column
+DECLARE
+  v_actions fetch_action[];
+  v_outdated uuid[];
+  v_added text;
+BEGIN
+  SELECT array_agg(f) INTO v_actions FROM accept_events(p_events) f;
+  IF EXISTS (SELECT FROM unnest(v_actions) a WHERE a.boss_action = 'move') THEN
+    RAISE EXCEPTION 'a job changes its lane' USING ERRCODE = 'SY002';
+  END IF;
+  SELECT array_agg(a.old_boss_job_id) FILTER (WHERE a.boss_action = 'reopen'),
+    json_agg(json_build_object('id', a.boss_job_id, 'priority', a.lane, 'singletonKey', a.activity_id::text, 'groupId', a.athlete_id::text,
+      'data', json_build_object('activityId', a.activity_id::text))) FILTER (WHERE a.boss_action IN ('insert', 'reopen'))
+  INTO v_outdated, v_added FROM unnest(v_actions) a;
+  IF v_outdated IS NOT NULL THEN
+    PERFORM boss_delete('activity-fetch', v_outdated);
+  END IF;
+  IF v_added IS NOT NULL THEN
+    PERFORM boss_insert_fetch(v_added);
+  END IF;
+  RETURN QUERY SELECT a.activity_id, a.athlete_id, a.job_id, a.result FROM unnest(v_actions) a;
 END
 $function$
 ;
@@ -87,6 +125,29 @@ BEGIN
         AND state = 'active'
         AND state = 'active'
         AND (id::text || ':' || retry_count::text) = ANY($4::text[])
+      RETURNING id
+    )
+    SELECT COUNT(*), COALESCE(array_agg(id), '{}'::uuid[]) AS ids FROM results
+   INTO v_row;
+    o_ids := v_row.ids;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.boss_delete(text, uuid[], OUT o_ids uuid[])
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  v_row record;
+BEGIN
+    
+    WITH results as (
+      DELETE FROM pgboss.j3646625edd5531835dcf04581edab1650b87adf93da888ff7a7ae16b
+      WHERE name = $1
+        AND id = ANY($2::uuid[])
+        
       RETURNING id
     )
     SELECT COUNT(*), COALESCE(array_agg(id), '{}'::uuid[]) AS ids FROM results
@@ -164,6 +225,108 @@ BEGIN
 
      INTO v_row;
     o_id := v_row.id; o_retry_count := v_row."retryCount"; o_retry_limit := v_row."retryLimit"; o_start_after := v_row."startAfter";
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.boss_insert_fetch(text, OUT o_sent boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  v_row record;
+BEGIN
+    
+    INSERT INTO pgboss.j3646625edd5531835dcf04581edab1650b87adf93da888ff7a7ae16b (
+      id,
+      name,
+      data,
+      priority,
+      start_after,
+      created_on,
+      singleton_key,
+      singleton_on,
+      group_id,
+      group_tier,
+      expire_seconds,
+      deletion_seconds,
+      keep_until,
+      retry_limit,
+      retry_delay,
+      retry_backoff,
+      retry_delay_max,
+      policy,
+      dead_letter,
+      heartbeat_seconds,
+      blocked,
+      blocking,
+      pending_dependencies
+    )
+    SELECT
+      COALESCE(id, gen_random_uuid()) as id,
+      'activity-fetch' as name,
+      data,
+      COALESCE(priority, 0) as priority,
+      j.start_after,
+      pgboss.job_now() as created_on,
+      "singletonKey",
+      CASE
+        
+        WHEN "singletonSeconds" IS NOT NULL THEN 'epoch'::timestamp + '1s'::interval * ("singletonSeconds"::float8 * floor(( date_part('epoch', pgboss.job_now()) + COALESCE("singletonOffset",0)::float8) / "singletonSeconds"::float8 ))
+        ELSE NULL
+        END as singleton_on,
+      "groupId" as group_id,
+      "groupTier" as group_tier,
+      COALESCE("expireInSeconds", q.expire_seconds) as expire_seconds,
+      COALESCE("deleteAfterSeconds", q.deletion_seconds) as deletion_seconds,
+      j.start_after + (COALESCE("retentionSeconds", q.retention_seconds) * interval '1s') as keep_until,
+      COALESCE("retryLimit", q.retry_limit) as retry_limit,
+      COALESCE("retryDelay", q.retry_delay) as retry_delay,
+      COALESCE("retryBackoff", q.retry_backoff, false) as retry_backoff,
+      COALESCE("retryDelayMax", q.retry_delay_max) as retry_delay_max,
+      q.policy,
+      COALESCE("deadLetter", q.dead_letter) as dead_letter,
+      COALESCE("heartbeatSeconds", q.heartbeat_seconds) as heartbeat_seconds,
+      COALESCE(blocked, false) as blocked,
+      COALESCE(blocking, false) as blocking,
+      COALESCE("pendingDependencies", 0) as pending_dependencies
+    FROM (
+      SELECT *,
+        CASE
+          WHEN (right("startAfter", 1) = 'Z' OR "startAfter" ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}') THEN CAST("startAfter" as timestamp with time zone)
+          ELSE pgboss.job_now() + CAST(COALESCE("startAfter",'0') as interval)
+          END as start_after
+      FROM json_to_recordset($1::text::json) as x (
+        id uuid,
+        priority integer,
+        data jsonb,
+        "startAfter" text,
+        "retryLimit" integer,
+        "retryDelay" integer,
+        "retryDelayMax" integer,
+        "retryBackoff" boolean,
+        "singletonKey" text,
+        "singletonSeconds" integer,
+        "singletonOffset" integer,
+        
+        "groupId" text,
+        "groupTier" text,
+        "expireInSeconds" integer,
+        "deleteAfterSeconds" integer,
+        "retentionSeconds" integer,
+        "deadLetter" text,
+        "heartbeatSeconds" integer,
+        blocked boolean,
+        blocking boolean,
+        "pendingDependencies" integer
+      )
+    ) j
+    JOIN pgboss.queue q ON q.name = 'activity-fetch'
+    ON CONFLICT DO NOTHING
+    
+  ;
+    o_sent := true;
 END
 $function$
 ;
@@ -712,7 +875,7 @@ BEGIN
   ), inserted AS (
     INSERT INTO activity_fetch_job (activity_id, athlete_id, reason, force, aspect, event_time, created_at, requested_at)
     SELECT "activityId", "athleteId", reason, force, coalesce(aspect, 'create'), "eventTime", v_now, v_now FROM x ORDER BY "activityId"
-    ON CONFLICT DO NOTHING
+    ON CONFLICT ON CONSTRAINT activity_fetch_job_activity_once DO NOTHING
     RETURNING activity_id
   )
   SELECT coalesce(array_agg(activity_id), '{}') INTO v_new FROM inserted;
