@@ -71,14 +71,8 @@ function LiveSwitch() {
   return (
     <div class={`live ${state}`}>
       <span class="dot" /> <span>{words}</span>
-      <button
-        type="button"
-        class="quiet"
-        aria-label={state === 'paused' ? 'Follow live' : 'Pause'}
-        title={state === 'paused' ? 'Follow live' : 'Pause'}
-        onClick={state === 'paused' ? resume : pause}
-      >
-        <Icon name={state === 'paused' ? 'play' : 'pause'} />
+      <button type="button" class="small" onClick={state === 'paused' ? resume : pause}>
+        <Icon name={state === 'paused' ? 'play' : 'pause'} /> {state === 'paused' ? 'Follow' : 'Pause'}
       </button>
     </div>
   );

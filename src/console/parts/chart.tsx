@@ -11,6 +11,7 @@ export interface Series {
 }
 
 const HEIGHT = 180;
+const FEW = 20; // a single value makes no line
 const WATCHES_COLOURS = '(prefers-color-scheme: dark)';
 
 /**
@@ -102,7 +103,11 @@ function optionsOf(
     hooks: { setCursor: [({ cursor }) => point(cursor.idx ?? null)] },
     scales: { y: { range: (_plot, _min, max) => [0, Math.max(1e-3, max || 1) * 1.1] } },
     axes: [
-      { ...axis, values: (_plot, splits) => splits.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)) },
+      {
+        ...axis,
+        size: 30,
+        values: (_plot, splits) => splits.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)),
+      },
       { ...axis, size: 58, values: (_plot, splits) => splits.map((value) => (value === null ? '' : format(value))) },
     ],
     series: [
@@ -113,7 +118,7 @@ function optionsOf(
           label: one.name,
           stroke,
           width: one.bars ? 0 : 2,
-          points: { show: false },
+          points: { show: !one.bars && one.values.filter((value) => value !== null).length <= FEW, size: 5 },
           spanGaps: true,
           ...(one.bars ? { fill: stroke } : {}),
           ...(one.bars && bars ? { paths: bars } : {}),

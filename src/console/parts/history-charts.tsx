@@ -32,8 +32,8 @@ export function HistoryCharts({ history }: { history: History }) {
           summary={`Time from a webhook to its stored activity; at most ${formatSpan(1000 * highest(charts.stored95))} for 95 of 100 in each step.`}
           format={(value) => formatSpan(value * 1000)}
           series={[
-            { name: 'half within', colour: '--blue', values: charts.stored50 },
-            { name: '95% within', colour: '--accent', values: charts.stored95 },
+            { name: 'median', colour: '--blue', values: charts.stored50 },
+            { name: '95%', colour: '--accent', values: charts.stored95 },
           ]}
         />
       </div>
@@ -44,8 +44,8 @@ export function HistoryCharts({ history }: { history: History }) {
           summary={`Time from due to begun; at most ${formatSpan(1000 * highest(charts.wait95))} for 95 of 100 in each step.`}
           format={(value) => formatSpan(value * 1000)}
           series={[
-            { name: 'half within', colour: '--blue', values: charts.wait50 },
-            { name: '95% within', colour: '--accent', values: charts.wait95 },
+            { name: 'median', colour: '--blue', values: charts.wait50 },
+            { name: '95%', colour: '--accent', values: charts.wait95 },
           ]}
         />
       </div>

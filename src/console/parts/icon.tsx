@@ -1,5 +1,5 @@
 const PATHS = {
-  overview: 'M3 13h6V4H3zM11 20h6v-9h-6zM3 20h6v-5H3zM11 4v5h6V4z',
+  overview: 'M3 3h6v7H3zM11 3h6v4h-6zM3 13h6v4H3zM11 10h6v7h-6z',
   jobs: 'M4 5h12M4 10h12M4 15h8',
   athletes: 'M10 9a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM4 17c.6-3.4 3-5 6-5s5.400 1.600 6 5',
   activities: 'M2 15l5-8 3.500 5 2-3L18 15z',

@@ -1,4 +1,4 @@
-import type { History, Overview } from '../api/bodies.ts';
+import type { History, Overview, Spread } from '../api/bodies.ts';
 import { withQuery } from '../api/client.ts';
 import { now } from '../clock.ts';
 import { countOf, formatCount, formatSpan } from '../format.ts';
@@ -64,9 +64,13 @@ function Figures({ overview }: { overview: Overview }) {
           to="/jobs?status=pending"
         />
         <Tile
-          name="Webhook → stored, half within"
+          name="Webhook → stored"
           value={seconds(lastHour.stored.p50S)}
-          note={lastHour.stored.count === 0 ? 'none in the last hour' : `95% within ${seconds(lastHour.stored.p95S)}`}
+          note={
+            lastHour.stored.count === 0
+              ? 'none in the last hour'
+              : `median; 95% within ${seconds(lastHour.stored.p95S)}`
+          }
           to="/deliveries"
         />
       </ul>
@@ -80,10 +84,8 @@ function Figures({ overview }: { overview: Overview }) {
               ['Last one', <Age at={overview.lastWebhookAt} />],
               ['Stored in the last hour', formatCount(lastHour.stored.count)],
               ['Half, 95% stored within', `${seconds(lastHour.stored.p50S)}, ${seconds(lastHour.stored.p95S)}`],
-              [
-                'Half, 95% begun within',
-                `${seconds(lastHour.wait.webhook.p50S)}, ${seconds(lastHour.wait.webhook.p95S)}`,
-              ],
+              ['Stored after', spread(lastHour.stored)],
+              ['Begun after', spread(lastHour.wait.webhook)],
             ]}
           />
         </Card>
@@ -176,6 +178,10 @@ function pollingFacts({ polling, lastDay }: Overview): [string, preact.Component
         : `${countOf(drift, 'activity', 'activities')}: ${missed} missed, ${changed} changed, ${vanished} vanished`,
     ],
   ];
+}
+
+function spread({ p50S, p95S }: Spread): string {
+  return p50S === null ? '–' : `${seconds(p50S)} (median), ${seconds(p95S)} (95%)`;
 }
 
 function seconds(value: number | null): string {

@@ -20,7 +20,10 @@ const activityOut = z.strictObject({
   elevationGainM: z.number(),
   private: z.boolean(),
   fetchedAt: timeOut,
-  thumbnail: z.string().nullable().meta({ description: 'Path of the picture; null until it is drawn' }),
+  thumbnail: z
+    .string()
+    .nullable()
+    .meta({ description: 'Path of the picture, another one for another picture; null until it is drawn' }),
 });
 const wholeActivityOut = z.strictObject({
   ...activityOut.shape,
@@ -86,6 +89,7 @@ export function adminActivityRoutes(deps: { database: Database }): Route[] {
       summary: 'The activity’s picture',
       access: 'read',
       params: activityPath,
+      query: z.strictObject({ version: z.string().max(100).optional() }),
       responses: {
         200: { description: 'The picture, with an ETag', contentType: 'image/png' },
         304: { description: 'The picture that If-None-Match names is still the one' },
@@ -124,6 +128,11 @@ function toBody(row: ActivityRow) {
     elevationGainM: row.elevation_gain_m,
     private: row.private,
     fetchedAt: row.fetched_at,
-    thumbnail: row.thumbnail_etag === null ? null : `/api/admin/activities/${row.activity_id}/thumbnail`,
+    thumbnail: row.thumbnail_etag === null ? null : pathOfThumbnail(row.activity_id, row.thumbnail_etag),
   };
+}
+
+// A page that shows a picture asks again only for another address.
+function pathOfThumbnail(id: string, etag: string): string {
+  return `/api/admin/activities/${id}/thumbnail?version=${encodeURIComponent(etag.replaceAll('"', ''))}`;
 }

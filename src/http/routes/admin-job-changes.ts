@@ -3,6 +3,7 @@ import { z } from 'zod';
 
 import { STATUSES } from '../../domain/job.ts';
 import { deleteJob, deleteJobs } from '../../flows/delete-jobs.ts';
+import { forceJobs } from '../../flows/force-jobs.ts';
 import { retryJob, retryJobs } from '../../flows/retry-jobs.ts';
 import type { Database } from '../../infra/database.ts';
 import { findFetchJob, findFetchJobOfActivity } from '../../store/fetch-jobs.ts';
@@ -70,6 +71,19 @@ export function adminJobChangeRoutes(deps: {
         const retried = await retryJobs(deps, query, stopping);
         mustHaveEnded('retried');
         return { status: 200, body: { retried }, audit: await noteOf(query, { retried }) };
+      },
+    }),
+    defineRoute({
+      method: 'post',
+      path: '/api/admin/activity-jobs/force',
+      summary: 'Fetch the activities of all jobs that fit, stored or not',
+      access: 'admin',
+      query: z.strictObject({ status: z.enum(STATUSES), ...jobFilterFields }),
+      responses: { 200: { description: 'How many', schema: z.strictObject({ forced: z.int() }) } },
+      handle: async ({ query }) => {
+        const forced = await forceJobs(deps, query, stopping);
+        mustHaveEnded('asked for');
+        return { status: 200, body: { forced }, audit: await noteOf(query, { forced }) };
       },
     }),
     defineRoute({
