@@ -1,4 +1,4 @@
-import type { Express } from 'express';
+import type { RequestListener } from 'node:http';
 import { createAcceptWebhook } from '../flows/accept-webhook.ts';
 import { createConnectAthlete } from '../flows/connect-athlete.ts';
 import { createDisconnectAthlete } from '../flows/disconnect-athlete.ts';
@@ -16,7 +16,7 @@ import { createConsoleRouter } from '../http/routes/console.ts';
 import { createHealthRouter } from '../http/routes/health.ts';
 import { createOauthRouter } from '../http/routes/oauth.ts';
 import { createPagesRouter } from '../http/routes/pages.ts';
-import { createWebhookRouter, WEBHOOK_PATH } from '../http/routes/webhook.ts';
+import { createWebhook, WEBHOOK_PATH } from '../http/routes/webhook.ts';
 import { limitSignIn } from '../http/sign-in-limit.ts';
 import { findMissingMigrations } from '../infra/migrate.ts';
 import { readDeliveries } from '../store/deliveries.ts';
@@ -24,7 +24,7 @@ import { type Parts, VERSION } from './parts.ts';
 
 /** The HTTP side of a process: health for every role, everything else for the role web. */
 export interface Web {
-  app: Express;
+  app: RequestListener;
   /** Ends what would keep the server from closing: the live event streams. */
   stop(): void;
 }
@@ -95,7 +95,7 @@ function createPublicWeb(
     ],
     about: { version: VERSION, url: baseUrl },
   });
-  const webhook = createWebhookRouter({
+  const webhook = createWebhook({
     acceptWebhook: createAcceptWebhook(database, boss),
     deauthorize: erase,
     knownSubscriptions,
@@ -107,5 +107,6 @@ function createPublicWeb(
   });
   const pages = createPagesRouter({ database, auth, open: options.openPages, signInLimit: limitSignIn() });
   const routers = [health, createOauthRouter(connectAthlete), adminApi.router, createConsoleRouter(), pages];
-  return { app: createApp({ first: [webhook], routers, logger, metrics }), stop: () => adminApi.stop() };
+  const app = createApp({ first: [webhook.router], routers, logger, metrics });
+  return { app: webhook.before(app), stop: () => adminApi.stop() };
 }

@@ -143,14 +143,24 @@ function changesSomething(route: Route): boolean {
   return route.method !== 'get' && route.access === 'admin';
 }
 
-/** The raw body and its JSON. @throws Problem 415 for another content type, 400 for unreadable JSON */
+/** The JSON of a body. @throws Problem 415 for another content type, 400 for unreadable JSON */
 export function readJson(request: Request, optional: boolean): unknown {
-  const raw: unknown = request.body;
-  const bytes = Buffer.isBuffer(raw) ? raw : Buffer.alloc(0);
+  const bytes = rawBody(request);
   if (bytes.length === 0 && optional) return {};
   if (!request.is('application/json') && !request.is('+json')) {
     throw new Problem('unsupportedMediaType', 'The body must be sent as Content-Type: application/json.');
   }
+  return parseBody(bytes);
+}
+
+/** What express.raw has read; empty when there was no body. */
+export function rawBody(request: Request): Buffer {
+  const raw: unknown = request.body;
+  return Buffer.isBuffer(raw) ? raw : Buffer.alloc(0);
+}
+
+/** @throws Problem 400 for unreadable JSON */
+export function parseBody(bytes: Buffer): unknown {
   try {
     return parseJsonKeepingInt64(bytes.toString('utf8'));
   } catch (error) {

@@ -1,3 +1,4 @@
+import { Writable } from 'node:stream';
 import { isNativeError } from 'node:util/types';
 import winston from 'winston';
 
@@ -6,6 +7,7 @@ export type Logger = winston.Logger;
 
 const SECRET_NAME = /token|secret|password|authorization|cookie|key|polyline|^code$/i;
 const REDACTED = '[redacted]';
+const LEVEL = Symbol.for('level'); // where winston keeps the level, whatever a format makes of the text
 
 /**
  * Creates the logger of a process: JSON lines, or readable lines on a terminal.
@@ -33,7 +35,41 @@ export function createLogger(options: {
         ? winston.format.combine(winston.format.colorize(), winston.format.printf(readableLine))
         : winston.format.json(),
     ),
-    transports: [new winston.transports.Console({ stderrLevels: ['error'] })],
+    transports: [
+      new winston.transports.Stream({
+        stream: standardOutput,
+        format: onlyLevel((level) => level !== 'error'),
+      }),
+      new winston.transports.Stream({
+        stream: standardError,
+        format: onlyLevel((level) => level === 'error'),
+      }),
+    ],
+  });
+}
+
+const onlyLevel = (fits: (level: string) => boolean) =>
+  winston.format((info) => (fits(String(info[LEVEL])) ? info : false))();
+
+// Shared by the process's loggers.
+const standardOutput = gatherLines(process.stdout);
+const standardError = gatherLines(process.stderr);
+
+/** Writes the lines of one turn of the event loop together: a write to a pipe costs more than the line. */
+function gatherLines(target: NodeJS.WriteStream): Writable {
+  let lines = '';
+  const flush = () => {
+    if (lines !== '') target.write(lines);
+    lines = '';
+  };
+  process.once('exit', flush);
+  return new Writable({
+    decodeStrings: false,
+    write: (line: string, _encoding, done) => {
+      if (lines === '') setImmediate(flush);
+      lines += line;
+      done();
+    },
   });
 }
 

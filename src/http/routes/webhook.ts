@@ -1,12 +1,14 @@
 import { timingSafeEqual } from 'node:crypto';
-import express, { type ErrorRequestHandler, type RequestHandler, Router } from 'express';
+import type { IncomingMessage, RequestListener } from 'node:http';
+import express, { type ErrorRequestHandler, type Request, type RequestHandler, type Response, Router } from 'express';
 import type { AcceptWebhook } from '../../flows/accept-webhook.ts';
 import type { Deauthorize } from '../../flows/erase-athlete.ts';
 import { type KnownSubscriptions, UnknownSubscriptionError } from '../../flows/known-subscriptions.ts';
 import type { Logger } from '../../infra/logger.ts';
 import type { Metrics } from '../../infra/metrics.ts';
+import { acceptPlainDeliveries, type Delivery } from '../plain-delivery.ts';
 import { isDatabaseAway, Problem } from '../problem.ts';
-import { BODY_LIMIT_BYTES, readJson } from '../route.ts';
+import { BODY_LIMIT_BYTES, parseBody, rawBody, readJson } from '../route.ts';
 import { checkSignature } from '../signature.ts';
 import { readWebhookEvent } from '../webhook-event.ts';
 
@@ -24,21 +26,43 @@ export interface WebhookDependencies {
 }
 
 /** The provider's way in: validation of the callback, and the events. */
-export function createWebhookRouter(deps: WebhookDependencies): Router {
+export interface Webhook {
+  router: Router;
+  /** Puts the short way of plain deliveries before the app that holds the router. */
+  before(app: RequestListener): RequestListener;
+}
+
+export function createWebhook(deps: WebhookDependencies): Webhook {
+  const accept = acceptDelivery(deps);
+  const refused = new WeakMap<IncomingMessage, unknown>();
   const router = Router();
   router.get(WEBHOOK_PATH, validateCallback(deps));
   router.post(
     WEBHOOK_PATH,
     express.raw({ type: () => true, limit: BODY_LIMIT_BYTES }),
     countUnread(deps.metrics),
-    acceptEvent(deps),
+    async (request: Request, response: Response) => {
+      if (refused.has(request)) throw refused.get(request);
+      const json = () => readJson(request, false);
+      response.json(await accept({ headers: request.headers, body: rawBody(request) }, json));
+    },
   );
   router.all(WEBHOOK_PATH, (request) => {
     throw new Problem('methodNotAllowed', `${request.method} is not possible here.`, {
       headers: { Allow: 'GET, HEAD, POST' },
     });
   });
-  return router;
+  return {
+    router,
+    before: (app) =>
+      acceptPlainDeliveries({
+        path: WEBHOOK_PATH,
+        maxBytes: BODY_LIMIT_BYTES,
+        accept: (delivery) => accept(delivery, () => parseBody(delivery.body)),
+        onRefused: (request, error) => refused.set(request, error),
+        app,
+      }),
+  };
 }
 
 function validateCallback(deps: WebhookDependencies): RequestHandler {
@@ -69,32 +93,32 @@ function countUnread(metrics: Metrics): ErrorRequestHandler {
   };
 }
 
-function acceptEvent(deps: WebhookDependencies): RequestHandler {
-  return async (request, response) => {
+/** Accepts a delivery, counts and logs it. The function returned resolves with the body of the answer. */
+function acceptDelivery(deps: WebhookDependencies): (delivery: Delivery, json: () => unknown) => Promise<object> {
+  return async (delivery, json) => {
     const startedAt = performance.now();
     const labels = { object_type: 'unknown', aspect_type: 'unknown', result: 'refused' };
     try {
-      checkSignature(request, deps.webhookSecret, deps.now());
-      const event = readWebhookEvent(readJson(request, false));
+      checkSignature(delivery, deps.webhookSecret, deps.now());
+      const event = readWebhookEvent(json());
       labels.object_type = event.objectType;
       labels.aspect_type = event.aspect;
       await deps.knownSubscriptions.mustTrust(event.subscriptionId).catch(refuseUntrusted);
       if (event.objectType === 'athlete') {
         labels.result = event.deauthorized ? 'deauthorized' : 'accepted';
         if (event.deauthorized && !(await deps.deauthorize(event.ownerId, event.eventTime))) labels.result = 'stale';
-        response.json({ status: labels.result });
-      } else {
-        const { result, jobId } = await deps.acceptWebhook(event);
-        labels.result = result === 'joined' ? 'accepted' : result;
-        deps.logger.info(`webhook ${labels.result}`, {
-          component: 'webhook',
-          jobId,
-          activityId: event.objectId,
-          athleteId: event.ownerId,
-          aspect: event.aspect,
-        });
-        response.json({ status: labels.result, ...(jobId === undefined ? {} : { jobId }) });
+        return { status: labels.result };
       }
+      const { result, jobId } = await deps.acceptWebhook(event);
+      labels.result = result === 'joined' ? 'accepted' : result;
+      deps.logger.info(`webhook ${labels.result}`, {
+        component: 'webhook',
+        jobId,
+        activityId: event.objectId,
+        athleteId: event.ownerId,
+        aspect: event.aspect,
+      });
+      return { status: labels.result, ...(jobId === undefined ? {} : { jobId }) };
     } catch (error) {
       labels.result = error instanceof Problem ? 'refused' : isDatabaseAway(error) ? 'unavailable' : 'failed';
       throw error;
