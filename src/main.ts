@@ -1,8 +1,8 @@
 import { startService } from './compose.ts';
-import { ConfigError, readConfig } from './infra/config.ts';
+import { ConfigError, readConfig, readSecrets } from './infra/config.ts';
 import { EmbeddedPostgresError } from './infra/embedded/embedded-postgres-error.ts';
 import { ListenError } from './infra/http-server.ts';
-import { createLogger } from './infra/logger.ts';
+import { createLogger, redactSecrets } from './infra/logger.ts';
 import { MigrationError, migrate } from './infra/migrate.ts';
 import { openStorage } from './infra/storage.ts';
 
@@ -12,17 +12,7 @@ const STOP_DEADLINE_MS = 25_000;
 
 async function main(): Promise<void> {
   const config = readConfig();
-  const logger = createLogger({
-    level: config.LOG_LEVEL,
-    secrets: [
-      config.PROVIDER_CLIENT_SECRET,
-      config.PROVIDER_VERIFY_TOKEN,
-      config.ADMIN_TOKEN,
-      config.ADMIN_READ_TOKEN,
-      config.TOKEN_ENCRYPTION_KEY,
-      config.PROVIDER_WEBHOOK_SECRET,
-    ],
-  });
+  const logger = createLogger({ level: config.LOG_LEVEL, secrets: readSecrets() });
   // Without its database the process has nothing to do; whoever supervises it starts it anew.
   const storage = await openStorage(config, logger, () => process.exit(1));
   try {
@@ -59,6 +49,7 @@ main().catch((error: unknown) => {
   const foreseen = [ConfigError, MigrationError, EmbeddedPostgresError, ListenError].some(
     (kind) => error instanceof kind,
   );
-  process.stderr.write(`${foreseen ? (error as Error).message : ((error as Error).stack ?? String(error))}\n`);
+  const text = foreseen ? (error as Error).message : ((error as Error).stack ?? String(error));
+  process.stderr.write(`${redactSecrets(text, readSecrets())}\n`);
   process.exitCode = error instanceof ConfigError ? EXIT_CONFIG : 1;
 });

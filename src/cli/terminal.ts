@@ -1,4 +1,5 @@
 import { readSecrets } from '../infra/config.ts';
+import { redactSecrets } from '../infra/logger.ts';
 
 /** Writes results to standard output, everything else to standard error; no secret reaches either. */
 export interface Terminal {
@@ -14,8 +15,8 @@ export interface Terminal {
 }
 
 export function openTerminal(): Terminal {
-  const secrets = readSecrets().flatMap((secret) => [secret, ...secret.split(',')]);
-  const clean = (text: string) => secrets.reduce((cleaned, secret) => cleaned.replaceAll(secret, '[redacted]'), text);
+  const secrets = readSecrets();
+  const clean = (text: string) => redactSecrets(text, secrets);
   return {
     isInteractive: process.stderr.isTTY === true,
     print: (text) => process.stdout.write(`${clean(text)}\n`),

@@ -216,11 +216,16 @@ export function readVariables<R extends keyof CommandValues, O extends keyof Com
   return values as Pick<CommandValues, R> & Partial<Pick<CommandValues, O>>;
 }
 
-/** The values of all secret variables that are set: none of them may be printed. */
+/**
+ * The values of all secret variables that are set, and the parts of those that have several: each key of a
+ * list, the password in a database's address. None of them may be printed.
+ */
 export function readSecrets(env: Environment = process.env): string[] {
-  return Object.entries<Variable>({ ...VARIABLES, ...COMMAND_VARIABLES })
+  const secrets = Object.entries<Variable>({ ...VARIABLES, ...COMMAND_VARIABLES })
     .filter(([, { secret }]) => secret)
     .flatMap(([name]) => env[name]?.trim() || []);
+  const passwords = secrets.map((secret) => URL.parse(secret)?.password ?? '');
+  return [...new Set([...secrets, ...secrets.flatMap((secret) => secret.split(',')), ...passwords])].filter(Boolean);
 }
 
 function readEach(variables: Record<string, Variable>, env: Environment) {

@@ -7,6 +7,7 @@ export type Logger = winston.Logger;
 
 const SECRET_NAME = /token|secret|password|authorization|cookie|key|polyline|^code$/i;
 const REDACTED = '[redacted]';
+const SHORTEST_SECRET = 6;
 const LEVEL = Symbol.for('level'); // where winston keeps the level, whatever a format makes of the text
 
 /**
@@ -18,9 +19,7 @@ export function createLogger(options: {
   secrets?: readonly (string | undefined)[];
   pretty?: boolean;
 }): Logger {
-  const secrets = (options.secrets ?? []).filter(
-    (secret): secret is string => secret !== undefined && secret.length >= 6,
-  );
+  const secrets = formsOf(options.secrets ?? []);
   const redact = winston.format((info) => {
     for (const [name, value] of Object.entries(info)) info[name] = redacted(name, value, secrets, 0);
     return info;
@@ -78,9 +77,29 @@ export function createSilentLogger(): Logger {
   return winston.createLogger({ silent: true, transports: [new winston.transports.Console()] });
 }
 
+/** Takes secret values out of a text, as they are and as they stand in an address. */
+export function redactSecrets(text: string, secrets: readonly (string | undefined)[]): string {
+  return replaceSecrets(text, formsOf(secrets));
+}
+
+// Too short a one would blank out half the text. The longest first, so that no part of it is left.
+function formsOf(secrets: readonly (string | undefined)[]): string[] {
+  const long = secrets.filter((secret) => secret !== undefined && secret.length >= SHORTEST_SECRET) as string[];
+  const forms = long.flatMap((secret) => [
+    secret,
+    encodeURIComponent(secret),
+    new URLSearchParams({ s: secret }).toString().slice(2),
+  ]);
+  return [...new Set(forms)].sort((a, b) => b.length - a.length);
+}
+
+function replaceSecrets(text: string, forms: readonly string[]): string {
+  return forms.reduce((rest, form) => rest.replaceAll(form, REDACTED), text);
+}
+
 function redacted(name: string, value: unknown, secrets: readonly string[], depth: number): unknown {
   if (name !== 'level' && name !== 'message' && SECRET_NAME.test(name) && value !== undefined) return REDACTED;
-  if (typeof value === 'string') return secrets.reduce((text, secret) => text.replaceAll(secret, REDACTED), value);
+  if (typeof value === 'string') return replaceSecrets(value, secrets);
   if (isNativeError(value)) return redacted('', describeError(value), secrets, depth);
   if (typeof value === 'object' && value !== null && depth < 4) {
     if (Array.isArray(value)) return value.map((item) => redacted('', item, secrets, depth + 1));

@@ -18,7 +18,7 @@ export class MigrationError extends Error {
  * Brings the database to this version's schema: pg-boss's own first, then each file of sql/migrations in
  * a transaction of its own, forward only. Any number of processes may run it at once: one works, the
  * others wait and find nothing to do.
- * @throws MigrationError for a server that is too old, or a schema newer than this version
+ * @throws MigrationError for a server that cannot be reached or is too old, or a schema newer than this version
  */
 export async function migrate(options: { connectionString: string; logger: Logger }): Promise<void> {
   const database = openDatabase({
@@ -30,10 +30,7 @@ export async function migrate(options: { connectionString: string; logger: Logge
       options.logger.warn('connection lost while migrating', { component: 'migrate', error: error.message }),
   });
   try {
-    const [server] = await database.query<{ version: number }>(
-      `SELECT current_setting('server_version_num')::int AS version`,
-    );
-    if ((server?.version ?? 0) < OLDEST_SERVER) {
+    if ((await readServerVersion(database)) < OLDEST_SERVER) {
       throw new MigrationError('The database server is older than PostgreSQL 15. Point DATABASE_URL to a newer one.');
     }
     // Held by this session for as long as the whole migration takes.
@@ -61,6 +58,21 @@ export async function migrate(options: { connectionString: string; logger: Logge
     }
   } finally {
     await database.close();
+  }
+}
+
+/** The first statement of all: what fails here is the way to the server. */
+async function readServerVersion(database: Database): Promise<number> {
+  try {
+    const [server] = await database.query<{ version: number }>(
+      `SELECT current_setting('server_version_num')::int AS version`,
+    );
+    return server?.version ?? 0;
+  } catch (error) {
+    throw new MigrationError(
+      `The database cannot be used: ${(error as Error).message}. Start its server, or correct DATABASE_URL.`,
+      { cause: error },
+    );
   }
 }
 

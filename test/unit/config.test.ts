@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ConfigError, readConfig, VARIABLES } from '../../src/infra/config.ts';
+import { ConfigError, readConfig, readSecrets, VARIABLES } from '../../src/infra/config.ts';
 
 const REQUIRED = {
   PROVIDER_CLIENT_ID: '12345',
@@ -120,5 +120,19 @@ describe('a start with wrong variables', () => {
     for (const secret of ['hunter2', 'short-secret', 'not-hexadecimal-secret', 'perhaps', 'cook']) {
       expect(message).not.toContain(secret);
     }
+  });
+});
+
+describe('the secrets that nothing may print', () => {
+  it('are the secret variables, each key of a list, and the password of the database', () => {
+    const other = 'cd'.repeat(32);
+    const secrets = readSecrets({
+      ...REQUIRED,
+      TOKEN_ENCRYPTION_KEY: `${KEY},${other}`,
+      DATABASE_URL: 'postgres://user:pass%20word@db.example.com/sync',
+      PORT: '3000',
+    });
+    expect(secrets).toEqual(expect.arrayContaining(['client-secret', 'verify-token', KEY, other, 'pass%20word']));
+    expect(secrets).not.toContain('3000');
   });
 });

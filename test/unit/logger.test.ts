@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream';
 import { describe, expect, it } from '@jest/globals';
 import winston from 'winston';
-import { createLogger } from '../../src/infra/logger.ts';
+import { createLogger, redactSecrets } from '../../src/infra/logger.ts';
 
 const SECRET = 'tQ7-the-secret';
 
@@ -90,6 +90,12 @@ describe('secrets in the log', () => {
     const { logger, text } = start();
     logger.info('hello', { polyline: '_p~iF~ps|U', map: { summary_polyline: '_p~iF~ps|U' } });
     expect(text()).not.toContain('_p~iF');
+  });
+
+  it('are found as they stand in an address or a form too', () => {
+    const secret = 's+cret/with spaces&';
+    const text = `GET /x?client_secret=${encodeURIComponent(secret)} ${new URLSearchParams({ client_secret: secret })} ${secret}`;
+    expect(redactSecrets(text, [secret])).toBe('GET /x?client_secret=[redacted] client_secret=[redacted] [redacted]');
   });
 
   it('too short a one is not searched for: it would blank out half the log', () => {

@@ -1,0 +1,68 @@
+import { once } from 'node:events';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { removeEmbeddedPostgres } from '../../src/infra/embedded-postgres.ts';
+import { testEnvironment } from '../support/service.ts';
+import { startServiceProcess } from '../support/service-process.ts';
+
+let folder: string | undefined;
+afterEach(async () => {
+  if (folder) await rm(folder, { recursive: true, force: true });
+  folder = undefined;
+});
+
+/** Starts the program and waits until it has ended by itself. */
+async function start(env: Record<string, string>): Promise<{ code: number | null; printed: string }> {
+  const started = startServiceProcess(env);
+  const [code] = (await once(started.child, 'close')) as [number | null];
+  return { code, printed: started.output() };
+}
+
+describe('a start that cannot succeed', () => {
+  it('with nothing set ends with 2 and one message, which names every variable that is needed', async () => {
+    const { code, printed } = await start({});
+    expect(code).toBe(2);
+    expect(printed.trimEnd().split('\n')).toEqual([
+      'The service cannot start, 4 variables need attention:',
+      expect.stringMatching(/^ {2}PROVIDER_CLIENT_ID is missing: .+ Example: PROVIDER_CLIENT_ID=/),
+      expect.stringMatching(/^ {2}PROVIDER_CLIENT_SECRET is missing: .+ Example: PROVIDER_CLIENT_SECRET=/),
+      expect.stringMatching(/^ {2}NEXT_PUBLIC_BASE_URL is missing: .+ Example: NEXT_PUBLIC_BASE_URL=/),
+      expect.stringMatching(/^ {2}PROVIDER_VERIFY_TOKEN is missing: .+ Example: PROVIDER_VERIFY_TOKEN=/),
+    ]);
+  });
+
+  it('for a port that is taken ends with 1, says so, and stops its own database', async () => {
+    folder = await mkdtemp(join(tmpdir(), 'activity-sync-start-'));
+    await chmod(folder, 0o755); // when root runs the tests, PostgreSQL runs under another account
+    const dataDir = join(folder, 'data');
+    const other = createServer();
+    other.listen(0);
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    const { code, printed } = await start(
+      testEnvironment('http://127.0.0.1:1', { PORT: String(port), DATA_DIR: dataDir, LOG_LEVEL: 'error' }),
+    );
+    other.close();
+    await once(other, 'close');
+    expect({ code, printed }).toEqual({
+      code: 1,
+      printed: `Cannot listen on port ${port}: another program listens there. Set PORT to a free one.\n`,
+    });
+    const said: string[] = [];
+    await removeEmbeddedPostgres({ dataDir, log: (_level, message) => said.push(message) });
+    expect(said.join('\n')).not.toMatch(/stop/i); // no server was left running
+  });
+
+  it('prints no password of the database that it cannot reach', async () => {
+    const { code, printed } = await start(
+      testEnvironment('http://127.0.0.1:1', { DATABASE_URL: 'postgres://sync:hunter2-secret@127.0.0.1:1/sync' }),
+    );
+    expect(code).toBe(1);
+    expect(printed).toMatch(/DATABASE_URL/);
+    expect(printed).not.toContain('hunter2-secret');
+  });
+});
