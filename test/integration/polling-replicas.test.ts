@@ -33,6 +33,7 @@ describe('the polling interval', () => {
     const env = { PROVIDER_AUTO_SYNC_ENABLED: 'true', PROVIDER_WORKER_INTERVAL_MS: '604800000' };
     const clocked = await startClockedRig(env);
     rig = clocked;
+    let { service } = rig;
     await untilRow(rig, SWEPT);
     const athleteId = await rig.connectAthlete();
     const lists = () => clocked.simulator.calls.filter(isList).length;
@@ -40,11 +41,14 @@ describe('the polling interval', () => {
     const pass = async (ms: number) => {
       await clocked.clock.setTime(clocked.clock.now() + ms);
       await clocked.clock.tick(0);
+      // A look that was under way is followed by another one, which sees the time that it is now.
+      await service.database.query(`SELECT pg_notify('activity_sync', 'polling')`);
     };
 
     await pass(4 * DAY);
-    await rig.service.stop();
-    rig = { ...rig, service: await rig.startReplica() };
+    await service.stop();
+    service = await rig.startReplica();
+    rig = { ...rig, service };
     await untilMetric(rig, /^activity_sync_polling_interval_seconds 604800$/m);
     await pass(3 * DAY - HOUR);
     expect(lists()).toBe(0);
