@@ -3,6 +3,7 @@ import { createParts } from './compose/parts.ts';
 import { createWeb } from './compose/web.ts';
 import { createWorkers } from './compose/workers.ts';
 import { type Clock, systemClock } from './domain/clock.ts';
+import type { AccessTokens } from './flows/access-token.ts';
 import type { Config } from './infra/config.ts';
 import type { Database } from './infra/database.ts';
 import { type HttpServer, listen } from './infra/http-server.ts';
@@ -35,6 +36,7 @@ export interface Service {
   hub: NotifyHub;
   metrics: Metrics;
   provider: Provider;
+  accessTokens: AccessTokens;
   /** Ordered: intake, running jobs, connections. @param graceMs for running jobs to finish before they are put back */
   stop(graceMs?: number): Promise<void>;
 }
@@ -48,7 +50,7 @@ const DEFAULT_GRACE_MS = 10_000;
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, logger } = options;
   const parts = createParts({ ...options, clock: options.clock ?? systemClock, random: options.random ?? Math.random });
-  const { database, boss, hub, budget, metrics, provider } = parts;
+  const { database, boss, hub, budget, metrics, provider, accessTokens } = parts;
   const web = createWeb(parts, { openPages: options.openPages ?? false });
   const background = createWorkers(parts);
   let server: HttpServer | undefined;
@@ -89,6 +91,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     hub,
     metrics,
     provider,
+    accessTokens,
     stop: (graceMs) => {
       stopping ??= stop(graceMs).then(() => {
         logger.info('service stopped', { component: 'main' });

@@ -1,3 +1,5 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import type { Metrics } from '../infra/metrics.ts';
@@ -5,12 +7,27 @@ import type { SecretBox } from '../infra/secret-box.ts';
 import type { Provider } from '../provider/client.ts';
 import { ProviderError } from '../provider/errors.ts';
 import type { TokenAnswer } from '../provider/schemas.ts';
-import { findTokens, lockTokens, type SealedTokens, saveTokens, setAthleteState } from '../store/athletes.ts';
+import { reopenJobs } from '../queue/requests.ts';
+import {
+  findTokens,
+  lockTokens,
+  replaceTokens,
+  type SealedTokens,
+  saveTokens,
+  setAthleteState,
+} from '../store/athletes.ts';
+import { findJobsRefusedForAthlete } from '../store/fetch-jobs.ts';
 
 /** The athlete must connect again: not connected, or the provider refuses to refresh their token. */
 export class ReconnectError extends Error {
   override name = 'ReconnectError';
   readonly code = 'RECONNECT';
+}
+
+/** The provider refuses the service itself: somebody must correct the configuration. */
+export class CredentialsError extends Error {
+  override name = 'CredentialsError';
+  readonly code = 'CREDENTIALS';
 }
 
 const MARGIN_MS = 60_000;
@@ -20,24 +37,28 @@ export interface AccessTokens {
   /**
    * @param known the tokens as just read, to spare a look
    * @param rejected an access token that the provider refused: it is replaced even if it should still hold
-   * @throws ReconnectError; ProviderError when the provider cannot be asked just now
+   * @throws ReconnectError; CredentialsError; ProviderError when the provider cannot be asked just now
    */
   get(athleteId: Int64, known?: { accessToken: string; expiresAt: Date }, rejected?: string): Promise<string>;
 }
 
 export function createAccessTokens(deps: {
   database: Database;
+  boss: PgBoss;
   secretBox: SecretBox;
   provider: Provider;
   metrics: Metrics;
   now: () => number;
 }): AccessTokens {
   const holds = (expiresAt: Date) => expiresAt.getTime() > deps.now() + MARGIN_MS;
+  const open = new Map<Int64, Promise<string>>();
 
+  /** @param keep is told of a new pair as soon as the provider has given it */
   const getLocked = async (
     tx: Queryable,
     athleteId: Int64,
     rejected: string | undefined,
+    keep: (pair: NewPair) => void,
   ): Promise<string | ReconnectError> => {
     await lockTokens(tx, athleteId);
     const tokens = await findTokens(tx, athleteId);
@@ -50,27 +71,89 @@ export function createAccessTokens(deps: {
       await setAthleteState(tx, athleteId, 'reconnect', fresh.message);
       return fresh;
     }
-    await saveTokens(tx, athleteId, sealTokens(deps.secretBox, fresh));
-    deps.metrics.tokenRefreshes.inc({ result: 'refreshed' });
+    const sealed = sealTokens(deps.secretBox, fresh);
+    keep({ spent: tokens.refreshToken, sealed, accessToken: fresh.access_token });
+    await saveTokens(tx, athleteId, sealed);
     return fresh.access_token;
+  };
+
+  const getFresh = async (athleteId: Int64, rejected: string | undefined): Promise<string> => {
+    let pair: NewPair | undefined;
+    const keep = (given: NewPair) => {
+      pair = given;
+    };
+    try {
+      // The lock is held over the provider's answer and freed by the commit that makes the new pair
+      // durable: whoever waited finds it, and nobody spends an old refresh token twice.
+      // Never run twice: the provider takes a refresh token once.
+      const token = await deps.database
+        .transaction((tx) => getLocked(tx, athleteId, rejected, keep), { tries: 1 })
+        .catch((error: Error) => {
+          if (!pair) throw error;
+          return saveLate(deps, athleteId, pair, error);
+        });
+      if (token instanceof ReconnectError) throw token;
+      if (pair) deps.metrics.tokenRefreshes.inc({ result: 'refreshed' });
+      return token;
+    } catch (error) {
+      deps.metrics.tokenRefreshes.inc({ result: error instanceof ReconnectError ? 'refused' : 'failed' });
+      throw error;
+    }
   };
 
   return {
     get: async (athleteId, known, rejected) => {
       if (known && rejected === undefined && holds(known.expiresAt)) return deps.secretBox.open(known.accessToken);
-      try {
-        // The lock is held over the provider's answer and freed by the commit that makes the new pair
-        // durable: whoever waited finds it, and nobody spends an old refresh token twice.
-        // Never run twice: the provider takes a refresh token once.
-        const token = await deps.database.transaction((tx) => getLocked(tx, athleteId, rejected), { tries: 1 });
-        if (token instanceof ReconnectError) throw token;
-        return token;
-      } catch (error) {
-        deps.metrics.tokenRefreshes.inc({ result: error instanceof ReconnectError ? 'refused' : 'failed' });
-        throw error;
+      // Whoever of this process asks meanwhile waits here, and not with a connection of the pool each.
+      for (let under = open.get(athleteId); under; under = open.get(athleteId)) {
+        const token = await under;
+        if (token !== rejected) return token;
       }
+      const begun = getFresh(athleteId, rejected).finally(() => open.delete(athleteId));
+      open.set(athleteId, begun);
+      return begun;
     },
   };
+}
+
+/** A pair that the provider gave for a refresh token, which is spent by that. */
+interface NewPair {
+  /** The spent refresh token, as it was stored. */
+  spent: string;
+  sealed: SealedTokens;
+  accessToken: string;
+}
+
+const SAVE_WAITS_MS = [100, 200, 400, 800, 1600, 3200, 6400, 12_800];
+
+/**
+ * The database went away between the provider's answer and the commit. The old refresh token is spent, so
+ * that the athlete is lost unless the new pair is saved: it is tried for half a minute.
+ * @throws `problem` when that does not succeed; the athlete must connect again then
+ */
+async function saveLate(
+  deps: { database: Database; boss: PgBoss },
+  athleteId: Int64,
+  pair: NewPair,
+  problem: Error,
+): Promise<string> {
+  for (const waitMs of SAVE_WAITS_MS) {
+    await delay(waitMs);
+    const saved = await deps.database
+      .transaction(async (tx) => {
+        await lockTokens(tx, athleteId);
+        const refused = await replaceTokens(tx, athleteId, pair.spent, pair.sealed);
+        // Somebody came in between with the spent one, and was refused.
+        if (refused) await reopenJobs(deps.boss, tx, await findJobsRefusedForAthlete(tx, athleteId));
+        return true;
+      })
+      .catch((error: Error) => {
+        problem = error;
+        return false;
+      });
+    if (saved) return pair.accessToken;
+  }
+  throw problem;
 }
 
 /** Encrypts a pair of tokens for storage. */
@@ -93,11 +176,24 @@ async function refresh(
   try {
     return await provider.refreshToken(refreshToken);
   } catch (error) {
-    const refused = error instanceof ProviderError && (error.code === 'REFUSED' || error.code === 'UNAUTHORIZED');
-    if (!refused) throw error;
+    if (!(error instanceof ProviderError)) throw error;
+    if (isAboutApplication(error)) {
+      throw new CredentialsError(
+        `The provider does not accept this service's own credentials (${error.message}). Correct PROVIDER_CLIENT_ID, PROVIDER_CLIENT_SECRET or PROVIDER_API_URL.`,
+        { cause: error },
+      );
+    }
+    if (error.code !== 'REFUSED') throw error;
     return new ReconnectError(
       `The provider refuses to refresh the token of athlete ${athleteId}; they must connect again.`,
       { cause: error },
     );
   }
+}
+
+// No athlete's fault: marking them all as lost, or taking it for the activity's, would make a wrong
+// variable a lasting damage.
+function isAboutApplication({ code, providerMessage = '' }: ProviderError): boolean {
+  if (code === 'REFUSED') return /\bApplication\b/.test(providerMessage);
+  return code === 'UNAUTHORIZED' || code === 'FORBIDDEN' || code === 'NOT_FOUND';
 }

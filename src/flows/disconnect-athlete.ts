@@ -4,7 +4,7 @@ import type { Logger } from '../infra/logger.ts';
 import type { Provider } from '../provider/client.ts';
 import { ProviderError } from '../provider/errors.ts';
 import { findAthlete, isAnythingKept } from '../store/athlete-list.ts';
-import { type AccessTokens, ReconnectError } from './access-token.ts';
+import { type AccessTokens, CredentialsError, ReconnectError } from './access-token.ts';
 import type { Deauthorize } from './erase-athlete.ts';
 
 /**
@@ -38,11 +38,11 @@ async function tellProvider(
     await deps.provider.deauthorize(await deps.accessTokens.get(athleteId));
     return true;
   } catch (error) {
-    if (!(error instanceof ProviderError || error instanceof ReconnectError)) throw error;
+    if (![ProviderError, ReconnectError, CredentialsError].some((kind) => error instanceof kind)) throw error;
     // No id, and not the error's words: the log must not keep what is being erased.
     deps.logger.warn('the provider was not told that an athlete is disconnected; they are erased all the same', {
       component: 'erasure',
-      code: error.code,
+      code: (error as ProviderError).code,
     });
     return false;
   }

@@ -79,6 +79,30 @@ export async function saveTokens(tx: Queryable, athleteId: Int64, tokens: Sealed
   );
 }
 
+/**
+ * Saves the pair that replaced a spent refresh token, unless the athlete has another one by now. An athlete
+ * whom the spent one has brought into the state reconnect is healthy again.
+ * @param spent the refresh token as it was stored
+ * @returns whether the athlete was in that state
+ */
+export async function replaceTokens(
+  tx: Queryable,
+  athleteId: Int64,
+  spent: string,
+  tokens: SealedTokens,
+): Promise<boolean> {
+  const [row] = await tx.query<{ was: AthleteState }>(
+    `UPDATE athlete a SET access_token = $3, refresh_token = $4, token_expires_at = $5, updated_at = sync_now(),
+       state = CASE WHEN a.state = 'reconnect' THEN 'healthy' ELSE a.state END,
+       state_detail = CASE WHEN a.state = 'reconnect' THEN NULL ELSE a.state_detail END
+     FROM (SELECT athlete_id, state AS was FROM athlete WHERE athlete_id = $1 AND refresh_token = $2 FOR UPDATE) before
+     WHERE a.athlete_id = before.athlete_id
+     RETURNING before.was, pg_notify('activity_sync', 'athlete')`,
+    [athleteId, spent, tokens.accessToken, tokens.refreshToken, tokens.expiresAt],
+  );
+  return row?.was === 'reconnect';
+}
+
 /** Shows an athlete as needing attention, with the reason in words. */
 export async function setAthleteState(
   tx: Queryable,

@@ -22,7 +22,7 @@ export interface Rig {
   proxy: Pick<TcpProxy, 'cut' | 'restore' | 'hold' | 'release'>;
   /** Starts one more process of the service on the same database (in this Node process). */
   startReplica(env?: Record<string, string>, clock?: Clock): Promise<Service>;
-  /** Connects an athlete: known to the provider, tokens stored. */
+  /** Connects an athlete, or one again: known to the provider, tokens stored. */
   connectAthlete(name?: string, id?: string): Promise<string>;
   /** Posts a webhook body. */
   post(body: unknown, headers?: Record<string, string>): Promise<Response>;
@@ -136,7 +136,8 @@ export async function startRig(
     startReplica,
     untilJob,
     connectAthlete: async (name = 'Test Athlete', id) => {
-      const athlete = simulator.addAthlete({ name, ...(id === undefined ? {} : { id }) });
+      const known = simulator.athletes.find((one) => one.id === id);
+      const athlete = known ?? simulator.addAthlete({ name, ...(id === undefined ? {} : { id }) });
       const begun = await fetch(`${service.url}/api/provider/connect`, { redirect: 'manual' });
       const consent = new URL(begun.headers.get('location') ?? '');
       consent.searchParams.set('auto', '1');
