@@ -12,12 +12,14 @@ export interface Resource<Body> {
   reload: () => void;
 }
 
-const QUIET_MS = 900;
+// A single event is shown at once. While they keep coming the list is read ever less often.
+const QUIET_MS = 350;
+const MAX_QUIET_MS = 1600;
 const AFTER_ERROR_MS = 5000;
 
 /**
- * Reads an address, and reads it again when one of the live events came: at once, then at most about once
- * a second.
+ * Reads an address, and reads it again when one of the live events came: at once, and in a storm of them at
+ * least every two seconds.
  * @param everyMs reads it also so often while the page is seen and live
  */
 export function useResource<Body>(
@@ -59,14 +61,16 @@ export function useResource<Body>(
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
     let again = false;
+    let quietMs = QUIET_MS;
     const settle = () => {
       timer = undefined;
+      quietMs = again ? Math.min(2 * quietMs, MAX_QUIET_MS) : QUIET_MS;
       if (again) refresh();
     };
     const refresh = () => {
       again = timer !== undefined;
       if (again) return;
-      timer = setTimeout(settle, QUIET_MS);
+      timer = setTimeout(settle, quietMs);
       void load();
     };
     const unsubscribe = onLive(events === '' ? [] : (events.split(',') as LiveEvent[]), refresh);

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 interface Question {
   title: string;
@@ -24,7 +24,7 @@ export function ConfirmDialog() {
   const dialog = useRef<HTMLDialogElement>(null);
   const [typed, setTyped] = useState('');
   const asked = question.value;
-  useEffect(() => {
+  useLayoutEffect(() => {
     setTyped('');
     if (asked) dialog.current?.showModal();
   }, [asked]);

@@ -1,0 +1,229 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Browser, Page } from 'playwright-core';
+import { startBrowser } from '../support/browser.ts';
+import { type ConsolePage, openConsole, startReachableRig } from '../support/console.ts';
+import type { Rig } from '../support/service.ts';
+
+let rig: Rig;
+let browser: Browser;
+let opened: ConsolePage;
+let page: Page;
+let athleteId: string;
+
+beforeAll(async () => {
+  [rig, browser] = await Promise.all([startReachableRig(), startBrowser()]);
+  rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
+}, 60_000);
+afterAll(async () => {
+  await browser?.close();
+  await rig?.close();
+});
+beforeEach(async () => {
+  athleteId = await rig.connectAthlete('Ada Runner');
+  opened = await openConsole(browser, rig.service.url);
+  page = opened.page;
+});
+afterEach(async () => {
+  await opened.close();
+  expect(opened.faults).toEqual([]);
+});
+
+const open = (path: string) => page.goto(`${rig.service.url}/admin${path}`);
+const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+const told = (text: string | RegExp) => page.getByRole('status').getByText(text).waitFor();
+const confirm = (name: string) => page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
+
+/** An activity arrives by a webhook and is stored. @returns its id, and its job's */
+async function arrive(): Promise<{ id: string; jobId: string }> {
+  const { id } = await rig.simulator.createActivityAndNotify(athleteId);
+  return { id, jobId: (await rig.untilJob(id, ({ outcome }) => outcome === 'stored')).id };
+}
+
+let nextId = 9_007_199_254_740_993n; // beyond what a double holds
+
+/** A job that failed, since the provider knows no such activity. */
+async function fail(): Promise<{ id: string; jobId: string }> {
+  const id = String(nextId);
+  nextId += 2n;
+  const body = JSON.stringify({ activityId: id, athleteId });
+  await rig.admin('/api/admin/activity-jobs', { method: 'POST', body });
+  return { id, jobId: (await rig.untilJob(id, ({ status }) => status === 'failed')).id };
+}
+
+const callsFor = (id: string) => rig.simulator.calls.filter(({ path }) => path.endsWith(`/activities/${id}`)).length;
+
+describe('one job', () => {
+  it('is found by the id of its activity, exact to the last digit, and retried', async () => {
+    const { id, jobId } = await fail();
+    rig.simulator.addActivity(athleteId, { id });
+    await open('/jobs');
+    await page.getByLabel('Find by id').fill(id);
+    await press('Find');
+    await page.getByRole('heading', { level: 1, name: `Job ${jobId}` }).waitFor();
+    await page.getByText('Failed for good').waitFor();
+    await press('Retry');
+    await told(`Job ${jobId} runs again.`);
+    await page.getByText('Ended: stored').waitFor();
+    await page.getByRole('link', { name: id, exact: true }).click();
+    await page.getByText('Elapsed time').waitFor();
+  });
+
+  it('fetches by force what is stored, from its page, its row and its activity', async () => {
+    const { id, jobId } = await arrive();
+    const before = callsFor(id);
+    await open(`/jobs/${jobId}`);
+    await press('Fetch by force');
+    await told(/by force/);
+    await rig.simulator.waitForCall(() => callsFor(id) === before + 1);
+    await rig.untilJob(id, ({ status }) => status === 'done');
+    await open(`/jobs?athleteId=${athleteId}`);
+    await press(`Fetch by force for job ${jobId}`);
+    await rig.simulator.waitForCall(() => callsFor(id) === before + 2);
+    await rig.untilJob(id, ({ status }) => status === 'done');
+    await open(`/activities/${id}`);
+    await press('Fetch again');
+    await rig.simulator.waitForCall(() => callsFor(id) === before + 3);
+  });
+
+  it('is deleted after a question, and not after a no', async () => {
+    const { jobId } = await fail();
+    await open(`/jobs/${jobId}`);
+    await press('Delete');
+    await page.getByRole('dialog').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'hidden' });
+    expect((await rig.admin(`/api/admin/activity-jobs/${jobId}`)).status).toBe(200);
+    await press('Delete');
+    await confirm('Delete');
+    await told(`Job ${jobId} is deleted.`);
+    await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
+    expect((await rig.admin(`/api/admin/activity-jobs/${jobId}`)).status).toBe(404);
+  });
+
+  it('says when it will run and why not sooner', async () => {
+    const fault = rig.simulator.faults.add({ kind: 'status', status: 503, match: { athleteId } });
+    const { id } = await rig.simulator.createActivityAndNotify(athleteId);
+    const job = await rig.untilJob(id, ({ attempts }) => attempts === 1);
+    fault.remove();
+    await open(`/jobs/${job.id}`);
+    await page.getByText('its last try failed, and it waits before the next').waitFor();
+    await page.getByText('Failed; tried again later').waitFor();
+    await page.getByText('Webhook: create').waitFor();
+    await press('Retry');
+    await page.getByText('Ended: stored').waitFor();
+  });
+});
+
+describe('all jobs that fit', () => {
+  it('are retried, fetched by force and deleted after a question with their number', async () => {
+    const failed = [await fail(), await fail(), await fail()];
+    await open('/jobs');
+    await page.getByLabel('Athlete').fill(athleteId);
+    await press('Filter');
+    await page.getByRole('link', { name: /^failed/ }).click();
+    await page.getByText('3 jobs fit').waitFor();
+    expect(page.url()).toContain(`/admin/jobs?athleteId=${athleteId}&status=failed`);
+
+    for (const { id } of failed.slice(0, 2)) rig.simulator.addActivity(athleteId, { id });
+    await press('Retry all');
+    await page.getByRole('heading', { name: 'Run 3 jobs again?' }).waitFor();
+    await confirm('Retry all');
+    await told('3 jobs will run again.');
+    await page.getByText('1 job fits').waitFor();
+
+    await page.getByRole('link', { name: /^done/ }).click();
+    await page.getByText('2 jobs fit').waitFor();
+    const before = failed.map(({ id }) => callsFor(id));
+    await press('Fetch all by force');
+    await confirm('Fetch all');
+    await told('2 jobs will fetch by force.');
+    await rig.simulator.waitForCall(() => failed.slice(0, 2).every(({ id }, n) => callsFor(id) > Number(before[n])));
+    for (const { id } of failed.slice(0, 2)) await rig.untilJob(id, ({ status }) => status === 'done');
+
+    await page.getByText('2 jobs fit').waitFor();
+    await press('Delete all');
+    await page.getByRole('heading', { name: 'Delete 2 jobs?' }).waitFor();
+    await confirm('Delete all');
+    await told('2 jobs deleted.');
+    await page.getByText('No job fits.').waitFor();
+    await page.goBack();
+    await page.getByText('1 job fits').waitFor();
+  });
+});
+
+describe('athletes', () => {
+  it('are synced with progress, and the sync can be cancelled', async () => {
+    rig.simulator.addHistory(athleteId, 3);
+    await open('/athletes');
+    await page.getByRole('row').filter({ hasText: athleteId }).getByRole('link', { name: 'Ada Runner' }).click();
+    await press('Sync');
+    await told(/^Sync \d+ has begun/);
+    await page.getByText('3 activities listed, 3 asked for, 3 fetched').waitFor();
+
+    const fault = rig.simulator.faults.add({ kind: 'status', status: 503, match: { athleteId } });
+    await press('Sync');
+    await page.getByRole('progressbar').waitFor();
+    await page.getByRole('button', { name: /^Cancel sync/ }).click();
+    await told(/is cancelled/);
+    await page.getByText('cancelled', { exact: true }).waitFor();
+    fault.remove();
+  });
+
+  it('are erased once their id is typed', async () => {
+    await arrive();
+    await open(`/athletes/${athleteId}`);
+    await press('Disconnect and erase');
+    const dialog = page.getByRole('dialog');
+    expect(await dialog.getByRole('button', { name: 'Erase' }).isDisabled()).toBe(true);
+    await dialog.getByLabel(`Type ${athleteId} to go on`).fill(athleteId);
+    await confirm('Erase');
+    await told(`Athlete ${athleteId} is erased.`);
+    await page.getByRole('heading', { level: 1, name: 'Athletes' }).waitFor();
+    expect((await rig.admin(`/api/admin/athletes/${athleteId}`)).status).toBe(404);
+  });
+
+  it('who must connect again are shown with the way to do it', async () => {
+    await rig.service.database.query(`UPDATE athlete SET state = 'reconnect' WHERE athlete_id = $1`, [athleteId]);
+    await open('/');
+    await page.getByRole('link', { name: /must connect again/ }).click();
+    await page.getByRole('row').filter({ hasText: athleteId }).getByRole('link').click();
+    await page.getByRole('link', { name: 'Connect again' }).waitFor();
+  });
+});
+
+describe('deliveries and subscriptions', () => {
+  it('a delivery is replayed', async () => {
+    const { id, jobId } = await arrive();
+    const before = callsFor(id);
+    await open(`/deliveries?activityId=${id}`);
+    await page.getByRole('button', { name: /^Replay delivery/ }).click();
+    await told(`Job ${jobId} does it again.`);
+    await rig.simulator.waitForCall(() => callsFor(id) === before + 1);
+  });
+
+  it('a subscription is deleted and created, and the doctor says what that means', async () => {
+    await open('/subscriptions');
+    await page.getByRole('button', { name: /^Delete subscription/ }).click();
+    await confirm('Delete');
+    await told('1 subscription deleted.');
+    await page.getByText('The provider has no subscription.').waitFor();
+    await press('Create');
+    await told(/^Subscription \d+ calls/);
+    await page.getByText('nothing needs doing').waitFor();
+    await open('/audit');
+    await page.getByRole('row').filter({ hasText: 'DELETE webhooks' }).getByText('browser session').waitFor();
+  });
+});
+
+describe('what goes wrong', () => {
+  it('is said in the service’s own words', async () => {
+    const { jobId } = await fail();
+    await open(`/jobs/${jobId}`);
+    await page.getByText('Failed for good').waitFor();
+    await rig.admin(`/api/admin/activity-jobs/${jobId}`, { method: 'DELETE' });
+    await press('Retry');
+    await page.getByRole('alert').getByText(`There is no job ${jobId}.`).first().waitFor();
+    await open('/nowhere');
+    await page.getByText('There is no such view.').waitFor();
+  });
+});
