@@ -4,7 +4,6 @@ import { type Browser, chromium } from 'playwright-core';
 // Debian's, Google's, macOS's; BROWSER_PATH names any other.
 const INSTALLED = [
   '/usr/bin/chromium',
-  '/usr/bin/chromium-browser',
   '/usr/bin/google-chrome',
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
   '/Applications/Chromium.app/Contents/MacOS/Chromium',
