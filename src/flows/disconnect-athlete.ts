@@ -4,6 +4,7 @@ import type { Logger } from '../infra/logger.ts';
 import type { Provider } from '../provider/client.ts';
 import { ProviderError } from '../provider/errors.ts';
 import { findAthlete, isAnythingKept } from '../store/athlete-list.ts';
+import { forgetAthleteInAudit } from '../store/audit.ts';
 import { type AccessTokens, CredentialsError, ReconnectError } from './access-token.ts';
 import type { Deauthorize } from './erase-athlete.ts';
 
@@ -21,7 +22,11 @@ export function createDisconnectAthlete(deps: {
   logger: Logger;
 }): DisconnectAthlete {
   return async (athleteId) => {
-    if (!(await isAnythingKept(deps.database, athleteId))) return undefined;
+    if (!(await isAnythingKept(deps.database, athleteId))) {
+      // The request itself was written down, and may name somebody who was erased before.
+      await forgetAthleteInAudit(deps.database, athleteId);
+      return undefined;
+    }
     const connected = await findAthlete(deps.database, athleteId);
     const providerTold = connected !== undefined && (await tellProvider(deps, athleteId));
     await deps.erase(athleteId);

@@ -29,7 +29,7 @@ export function createEraseAthlete(deps: { database: Database; boss: PgBoss; log
       }
       const rows = await eraseAthleteRows(tx, athleteId);
       if (rows.fetchJobs.length > 0) await deps.boss.deleteJob(FETCH_QUEUE, rows.fetchJobs, { db: tx });
-      await deleteThumbnailJobs(deps.boss, tx, rows.activities);
+      await deleteThumbnailJobs(deps.boss, tx, rows.pictured);
       if (rows.known) await tx.query(`SELECT pg_notify('activity_sync', 'athlete')`, []);
       return rows;
     });
@@ -43,7 +43,7 @@ export function createEraseAthlete(deps: { database: Database; boss: PgBoss; log
     // No id: the log must not keep what was just erased.
     deps.logger.info('an athlete was erased', {
       component: 'erasure',
-      activities: erased.activities.length,
+      activities: erased.activities,
       jobs: erased.fetchJobs.length,
     });
     return true;

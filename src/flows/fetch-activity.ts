@@ -145,7 +145,8 @@ async function settleFailure(
   switch (error.code) {
     case 'THROTTLED': {
       deps.metrics.throttled.inc();
-      const until = await deps.budget.block(error.retryAfterMs, message);
+      // Without the address: what everyone is shown for a while must not name an athlete's activity.
+      const until = await deps.budget.block(error.retryAfterMs, answerOf(error));
       deps.logger.warn('the provider throttles; every replica waits', {
         component: 'budget',
         until: until.toISOString(),
@@ -165,6 +166,10 @@ async function settleFailure(
     default:
       return retry(deps, run, message, answeredAt);
   }
+}
+
+function answerOf({ status, providerMessage }: ProviderError): string {
+  return `The provider answered HTTP ${status}${providerMessage ? ` (${providerMessage})` : ''}`;
 }
 
 // A value out of PostgreSQL's range, or nested beyond its limits: the provider's answer is at fault.

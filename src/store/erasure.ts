@@ -6,12 +6,13 @@ import { forgetAthleteInSyncs } from './syncs.ts';
 /**
  * Erases everything kept of an athlete: tokens, activities, thumbnails, requests, deliveries. Runs that
  * are under way lose their claim, and with it their result.
- * @returns the pg-boss jobs and the activities whose thumbnail jobs are to be deleted in the same transaction
+ * @returns how many activities there were; the pg-boss jobs, and the activities (stored or gone) whose thumbnail
+ * jobs are to be deleted in the same transaction
  */
 export async function eraseAthleteRows(
   tx: Queryable,
   athleteId: Int64,
-): Promise<{ known: boolean; fetchJobs: string[]; activities: Int64[] }> {
+): Promise<{ known: boolean; activities: number; fetchJobs: string[]; pictured: Int64[] }> {
   // The schedule's row first, as every other writer: a claim of this athlete waits or has committed. It is
   // made where there was none, so that somebody who asks for the athlete's first fetch just now waits too.
   await tx.query(
@@ -19,15 +20,18 @@ export async function eraseAthleteRows(
      ON CONFLICT (athlete_id) DO UPDATE SET athlete_id = excluded.athlete_id`,
     [athleteId],
   );
-  const jobs = await tx.query<{ boss_job_id: string }>(
-    'DELETE FROM activity_fetch_job WHERE athlete_id = $1 RETURNING boss_job_id',
+  const jobs = await tx.query<{ boss_job_id: string; activity_id: string }>(
+    'DELETE FROM activity_fetch_job WHERE athlete_id = $1 RETURNING boss_job_id, activity_id',
     [athleteId],
   );
   const activities = await tx.query<{ activity_id: string }>(
     'DELETE FROM activity WHERE athlete_id = $1 RETURNING activity_id',
     [athleteId],
   );
-  await tx.query('DELETE FROM activity_tombstone WHERE athlete_id = $1', [athleteId]);
+  const tombstones = await tx.query<{ activity_id: string }>(
+    'DELETE FROM activity_tombstone WHERE athlete_id = $1 RETURNING activity_id',
+    [athleteId],
+  );
   await tx.query('DELETE FROM webhook_event WHERE owner_id = $1', [athleteId]);
   await forgetAthleteInAudit(tx, athleteId);
   // Takes the athlete's syncs and visits with it.
@@ -37,6 +41,7 @@ export async function eraseAthleteRows(
   return {
     known: athletes.length + jobs.length + activities.length > 0,
     fetchJobs: jobs.map((row) => row.boss_job_id),
-    activities: activities.map((row) => row.activity_id),
+    activities: activities.length,
+    pictured: [...new Set([...jobs, ...activities, ...tombstones].map((row) => row.activity_id))],
   };
 }

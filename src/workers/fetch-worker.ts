@@ -109,7 +109,11 @@ export class FetchWorker {
     } catch (error) {
       if (error instanceof SupersededError) {
         result = 'superseded';
-        logger.warn('late result dropped: the job was taken back or deleted meanwhile', fields);
+        // The job's id alone: its athlete may have been erased meanwhile.
+        logger.warn('late result dropped: the job was taken back or deleted meanwhile', {
+          component: COMPONENT,
+          jobId: run.jobId,
+        });
       } else {
         // The job stays claimed, and is taken back as stale: nothing is lost.
         metrics.errors.inc({ component: COMPONENT });

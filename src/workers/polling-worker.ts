@@ -93,7 +93,8 @@ export class PollingWorker {
     } catch (error) {
       const fields = { component: COMPONENT, athleteId: step.athleteId, error: (error as Error).message };
       const lost = error instanceof SweepLostError;
-      if (lost) logger.info('a page was dropped', fields);
+      // Without the athlete's id: they may have been erased meanwhile.
+      if (lost) logger.info('a page was dropped', { component: COMPONENT, error: fields.error });
       else if (!signal.aborted) metrics.errors.inc({ component: COMPONENT });
       // What is another's by now stays theirs.
       const handBack = lost || signal.aborted ? putOffSweep(database, step) : pollLater(this.#deps, step, fields.error);
