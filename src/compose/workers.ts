@@ -4,6 +4,7 @@ import { createClaimRuns } from '../queue/claim.ts';
 import { createTileSource, type TileSource } from '../thumbnail/tile-source.ts';
 import { FetchWorker } from '../workers/fetch-worker.ts';
 import { HistoryRecorder } from '../workers/history-recorder.ts';
+import { KeyRotation } from '../workers/key-rotation.ts';
 import { MetricsCollector } from '../workers/metrics-collector.ts';
 import { PollingWorker } from '../workers/polling-worker.ts';
 import { Retention } from '../workers/retention.ts';
@@ -29,6 +30,7 @@ export function createWorkers(parts: Parts): { workers: Worker[]; close(): void 
   const workers: Worker[] = [new MetricsCollector({ ...parts, readsQueue: has('web') || has('fetch') })];
   workers.push(new HistoryRecorder(parts));
   if (has('web') || has('fetch')) workers.push(new Retention({ ...parts, days: config.JOB_RETENTION_DAYS }));
+  if (has('web') || has('fetch')) workers.push(new KeyRotation(parts));
   if (has('fetch')) {
     workers.push(
       new FetchWorker({

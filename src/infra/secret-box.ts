@@ -6,6 +6,8 @@ export interface SecretBox {
   seal(plain: string): string;
   /** @throws SecretBoxError when no key fits or the text was changed */
   open(sealed: string): string;
+  /** What everything begins with that the newest key has sealed. */
+  readonly prefix: string;
   /** True when `sealed` was made with an older key and should be sealed anew. */
   isOutdated(sealed: string): boolean;
 }
@@ -24,12 +26,14 @@ export function createSecretBox(keys: readonly string[]): SecretBox {
   const newest = known[0];
   if (newest === undefined)
     throw new SecretBoxError('No key to encrypt athlete tokens with. Set TOKEN_ENCRYPTION_KEY.');
+  const prefix = `v1.${newest.id}.`;
   return {
+    prefix,
     seal: (plain) => {
       const nonce = randomBytes(12);
       const cipher = createCipheriv('aes-256-gcm', newest.key, nonce);
       const body = Buffer.concat([cipher.update(plain, 'utf8'), cipher.final()]);
-      return `v1.${newest.id}.${Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64url')}`;
+      return `${prefix}${Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64url')}`;
     },
     open: (sealed) => {
       const [, id, payload] = sealed.split('.');
@@ -51,7 +55,7 @@ export function createSecretBox(keys: readonly string[]): SecretBox {
         );
       }
     },
-    isOutdated: (sealed) => sealed.split('.')[1] !== newest.id,
+    isOutdated: (sealed) => !sealed.startsWith(prefix),
   };
 }
 

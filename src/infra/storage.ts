@@ -14,7 +14,7 @@ export interface Storage {
 
 /**
  * Opens the configured database server, or starts an embedded one under DATA_DIR. Beside an embedded one
- * an encryption key is made and kept when none is configured.
+ * an encryption key is made and kept when none is configured; it goes on opening what it has sealed.
  * @param onDatabaseEnd hears when the embedded server ends by itself
  */
 export async function openStorage(
@@ -35,14 +35,25 @@ export async function openStorage(
     log: (level, message) => logger.log(level, message, { component: 'postgres' }),
     ...(onDatabaseEnd ? { onUnexpectedEnd: onDatabaseEnd } : {}),
   });
+  const keyFile = join(config.DATA_DIR, 'token-encryption.key');
   return {
     connectionString: embedded.connectionString,
-    encryptionKeys: configuredKeys ?? [await keptKey(join(config.DATA_DIR, 'token-encryption.key'))],
+    encryptionKeys: configuredKeys ? [...configuredKeys, ...(await readKeptKey(keyFile))] : [await keepKey(keyFile)],
     close: () => embedded.stop(),
   };
 }
 
-async function keptKey(file: string): Promise<string> {
+/** The key that was made here before one was configured: what it has sealed must still open. */
+async function readKeptKey(file: string): Promise<string[]> {
+  try {
+    return [(await readFile(file, 'utf8')).trim()];
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+async function keepKey(file: string): Promise<string> {
   await mkdir(join(file, '..'), { recursive: true });
   try {
     await writeFile(file, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx' });

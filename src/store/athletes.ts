@@ -103,6 +103,35 @@ export async function replaceTokens(
   return row?.was === 'reconnect';
 }
 
+/** Athletes whose tokens another key than the one of `prefix` has sealed, in order of their ids. */
+export async function listTokensOfOtherKeys(
+  database: Queryable,
+  prefix: string,
+  afterId: Int64,
+  limit: number,
+): Promise<{ athleteId: Int64; accessToken: string; refreshToken: string }[]> {
+  return database.query(
+    `SELECT athlete_id AS "athleteId", access_token AS "accessToken", refresh_token AS "refreshToken" FROM athlete
+     WHERE athlete_id > $2 AND NOT (starts_with(access_token, $1) AND starts_with(refresh_token, $1))
+     ORDER BY athlete_id LIMIT $3`,
+    [prefix, afterId, limit],
+  );
+}
+
+/** Replaces a pair by the same one under another key. @returns false when it was replaced meanwhile */
+export async function resealTokens(
+  database: Queryable,
+  stored: { athleteId: Int64; accessToken: string; refreshToken: string },
+  fresh: { accessToken: string; refreshToken: string },
+): Promise<boolean> {
+  const rows = await database.query(
+    `UPDATE athlete SET access_token = $4, refresh_token = $5
+     WHERE athlete_id = $1 AND access_token = $2 AND refresh_token = $3 RETURNING athlete_id`,
+    [stored.athleteId, stored.accessToken, stored.refreshToken, fresh.accessToken, fresh.refreshToken],
+  );
+  return rows.length === 1;
+}
+
 /** Shows an athlete as needing attention, with the reason in words. */
 export async function setAthleteState(
   tx: Queryable,

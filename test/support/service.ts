@@ -101,7 +101,7 @@ export async function startRig(
     const service = await startService({
       config,
       connectionString: connection.href,
-      encryptionKeys: [ENCRYPTION_KEY],
+      encryptionKeys: config.TOKEN_ENCRYPTION_KEY?.split(',') ?? [],
       logger,
       ...(clock ? { clock } : {}),
     });

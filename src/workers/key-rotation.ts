@@ -1,0 +1,49 @@
+import type { Clock } from '../domain/clock.ts';
+import { resealOutdatedTokens } from '../flows/reseal-tokens.ts';
+import type { Database } from '../infra/database.ts';
+import type { Logger } from '../infra/logger.ts';
+import type { SecretBox } from '../infra/secret-box.ts';
+import { Repeater } from './repeater.ts';
+
+const COMPONENT = 'key-rotation';
+const EVERY_MS = 3_600_000;
+
+/**
+ * Brings every athlete's tokens under the newest key of TOKEN_ENCRYPTION_KEY: at the start, and again each
+ * hour, because a replica that still runs with the older order of keys may seal with another one meanwhile.
+ */
+export class KeyRotation {
+  readonly #options: { database: Database; secretBox: SecretBox; clock: Clock; logger: Logger };
+  readonly #stopping = new AbortController();
+  readonly #repeater: Repeater;
+
+  constructor(options: { database: Database; secretBox: SecretBox; clock: Clock; logger: Logger }) {
+    this.#options = options;
+    const { clock, logger } = options;
+    this.#repeater = new Repeater({ name: COMPONENT, everyMs: EVERY_MS, run: () => this.#reseal(), clock, logger });
+  }
+
+  start(): void {
+    this.#repeater.start();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#repeater.stop();
+  }
+
+  async #reseal(): Promise<void> {
+    const { database, secretBox, logger } = this.#options;
+    const { resealed, unreadable } = await resealOutdatedTokens(database, secretBox, this.#stopping.signal);
+    if (resealed > 0)
+      logger.info('tokens of an older key are encrypted with the newest one now', {
+        component: COMPONENT,
+        athletes: resealed,
+      });
+    if (unreadable > 0)
+      logger.error(
+        'no configured key opens the stored tokens of some athletes; add the former key behind the newest in TOKEN_ENCRYPTION_KEY, or they must connect again',
+        { component: COMPONENT, athletes: unreadable },
+      );
+  }
+}

@@ -1,0 +1,58 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { createSecretBox } from '../../src/infra/secret-box.ts';
+import { ENCRYPTION_KEY, type Rig, startRig } from '../support/service.ts';
+
+const NEW_KEY = 'ab'.repeat(32);
+const newest = createSecretBox([NEW_KEY]);
+const former = createSecretBox([ENCRYPTION_KEY]);
+let rig: Rig;
+afterEach(() => rig.close());
+
+const tokens = () =>
+  rig.service.database.query<{ access_token: string; refresh_token: string }>(
+    'SELECT access_token, refresh_token FROM athlete ORDER BY athlete_id',
+  );
+const isUnderNewest = async () =>
+  (await tokens()).every((row) => !newest.isOutdated(row.access_token) && !newest.isOutdated(row.refresh_token));
+
+async function until(fits: () => Promise<boolean>): Promise<void> {
+  while (!(await fits())) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+describe('a rotation of TOKEN_ENCRYPTION_KEY', () => {
+  it('brings every athlete’s tokens under the newest key at the start; the former key can go then', async () => {
+    rig = await startRig();
+    const athletes = [await rig.connectAthlete(), await rig.connectAthlete(), await rig.connectAthlete()];
+    const before = (await tokens()).map((row) => former.open(row.refresh_token));
+    await rig.startReplica({ TOKEN_ENCRYPTION_KEY: `${NEW_KEY},${ENCRYPTION_KEY}` });
+    await until(isUnderNewest);
+    expect((await tokens()).map((row) => newest.open(row.refresh_token))).toEqual(before);
+
+    await rig.service.stop();
+    const without = await rig.startReplica({ TOKEN_ENCRYPTION_KEY: NEW_KEY });
+    rig = { ...rig, service: without };
+    for (const id of athletes) expect(await without.accessTokens.get(id)).toBeDefined();
+  });
+
+  it('seals with the newest key what a refresh brings', async () => {
+    rig = await startRig({ env: { TOKEN_ENCRYPTION_KEY: `${NEW_KEY},${ENCRYPTION_KEY}` } });
+    const athleteId = await rig.connectAthlete();
+    const [sealed] = (await tokens()).map((row) => former.seal(newest.open(row.refresh_token)));
+    await rig.service.database.query('UPDATE athlete SET refresh_token = $1, token_expires_at = now()', [sealed]);
+    await rig.service.accessTokens.get(athleteId);
+    expect(await isUnderNewest()).toBe(true);
+  });
+
+  it('leaves alone what no key opens, and goes on with the others', async () => {
+    rig = await startRig();
+    const [lost] = [await rig.connectAthlete(), await rig.connectAthlete()];
+    const foreign = createSecretBox(['cd'.repeat(32)]).seal('token');
+    await rig.service.database.query('UPDATE athlete SET access_token = $2, refresh_token = $2 WHERE athlete_id = $1', [
+      lost,
+      foreign,
+    ]);
+    await rig.startReplica({ TOKEN_ENCRYPTION_KEY: `${NEW_KEY},${ENCRYPTION_KEY}` });
+    await until(async () => !newest.isOutdated((await tokens())[1]?.refresh_token ?? ''));
+    expect((await tokens())[0]).toEqual({ access_token: foreign, refresh_token: foreign });
+  });
+});
