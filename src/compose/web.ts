@@ -40,7 +40,10 @@ export function createWeb(parts: Parts, options: { openPages: boolean }): Web {
     },
   });
   if (!parts.has('web')) {
-    return { app: createApp({ first: [], routers: [health], logger, metrics }), stop: () => undefined };
+    return {
+      app: createApp({ first: [], routers: [health], trustedProxies: parts.config.TRUSTED_PROXIES, logger, metrics }),
+      stop: () => undefined,
+    };
   }
   return createPublicWeb(parts, health, options);
 }
@@ -107,6 +110,12 @@ function createPublicWeb(
   });
   const pages = createPagesRouter({ database, auth, open: options.openPages, signInLimit: limitSignIn() });
   const routers = [health, createOauthRouter(connectAthlete), adminApi.router, createConsoleRouter(), pages];
-  const app = createApp({ first: [webhook.router], routers, logger, metrics });
+  const app = createApp({
+    first: [webhook.router],
+    routers,
+    trustedProxies: config.TRUSTED_PROXIES,
+    logger,
+    metrics,
+  });
   return { app: webhook.before(app), stop: () => adminApi.stop() };
 }

@@ -6,11 +6,19 @@ import { createErrorHandler, refuseUnknownPath } from './problem.ts';
 
 /**
  * Puts routers behind the security headers, and errors into one form.
- * @param first routers that come before the headers: the provider's deliveries need none, and are many
+ * @param deps.first routers that come before the headers: the provider's deliveries need none, and are many
+ * @param deps.trustedProxies how many proxies are believed about the address of whoever asks
  */
-export function createApp(deps: { first: Router[]; routers: Router[]; logger: Logger; metrics: Metrics }): Express {
+export function createApp(deps: {
+  first: Router[];
+  routers: Router[];
+  trustedProxies: number;
+  logger: Logger;
+  metrics: Metrics;
+}): Express {
   const app = express();
   app.disable('x-powered-by');
+  app.set('trust proxy', deps.trustedProxies);
   app.set('etag', false);
   app.set('query parser', 'simple');
   for (const router of deps.first) app.use(router);

@@ -66,6 +66,11 @@ export const VARIABLES = {
     true,
   ),
   DATA_DIR: variable(text.default('./data'), 'folder of the embedded PostgreSQL', './data'),
+  TRUSTED_PROXIES: variable(
+    wholeNumber(0),
+    'how many proxies stand in front of this service; their X-Forwarded-For tells the addresses that sign-in is limited by',
+    '1',
+  ),
   PORT: variable(z.coerce.number().int().min(0).max(65_535).default(3000), 'port to listen on', '3000'),
   ADMIN_TOKEN: variable(
     z.string().min(16, 'must have at least 16 characters').optional(),
