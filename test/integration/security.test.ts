@@ -1,0 +1,200 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Writable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import winston from 'winston';
+import { createLogger } from '../../src/infra/logger.ts';
+import { ADMIN_TOKEN, type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
+
+const CLIENT_SECRET = 'simulator-secret';
+let rig: Rig;
+let log = '';
+
+beforeAll(async () => {
+  // No secret is given to the logger: what is not in the line need not be taken out.
+  const logger = createLogger({ level: 'debug', pretty: false });
+  const stream = new Writable({
+    write: (line, _encoding, done) => {
+      log += String(line);
+      done();
+    },
+  });
+  logger.clear().add(new winston.transports.Stream({ stream }));
+  rig = await startRig({ logger, env: { FETCH_TIMEOUT_MS: '300' } });
+});
+afterAll(() => rig.close());
+
+const signIn = (url: string, token: string, headers: Record<string, string> = {}) =>
+  fetch(`${url}/sign-in`, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { origin: url, ...headers },
+    body: new URLSearchParams({ token }),
+  });
+
+describe('every page and answer', () => {
+  it.each([
+    '/',
+    '/sign-in',
+    '/admin',
+    '/admin/jobs/1',
+    '/nowhere',
+    '/api/admin/activity-jobs',
+    '/api/openapi.json',
+    '/api/provider/connect',
+    '/api/provider/callback?state=forged&error=access_denied',
+    '/healthz',
+  ])('%s carries the security headers and no cookie', async (path) => {
+    const response = await fetch(`${rig.service.url}${path}`, { redirect: 'manual' });
+    await response.arrayBuffer();
+    const { headers } = response;
+    const policy = headers.get('content-security-policy') ?? '';
+    expect(policy).toMatch(/default-src 'none'.*script-src 'self'.*frame-ancestors 'none'/);
+    expect(policy).not.toMatch(/unsafe|\*/);
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('x-frame-options')).toBe('SAMEORIGIN');
+    expect(headers.get('strict-transport-security')).toMatch(/max-age=\d{7,}/);
+    expect(headers.get('referrer-policy')).toBe('no-referrer');
+    expect(headers.get('x-powered-by')).toBeNull();
+    expect(headers.get('access-control-allow-origin')).toBeNull();
+    expect(headers.get('set-cookie')).toBeNull();
+  });
+
+  it('the pages hold no script, style or address that the policy would refuse', async () => {
+    for (const path of ['/sign-in', '/admin']) {
+      const html = await (await fetch(`${rig.service.url}${path}`)).text();
+      expect(html).not.toMatch(/<style|style="|<script(?![^>]*\bsrc=)|\bon[a-z]+="|https?:\/\//);
+    }
+  });
+});
+
+describe('the session cookie', () => {
+  it('is out of reach of scripts, other sites and plain http, and ends by itself', async () => {
+    const secure = await rig.startReplica({ NEXT_PUBLIC_BASE_URL: 'https://sync.example.com' });
+    const cookie = (await signIn(secure.url, ADMIN_TOKEN)).headers.get('set-cookie');
+    expect(cookie).toMatch(/; Max-Age=43200;/);
+    for (const attribute of ['; Path=/', '; HttpOnly', '; Secure', '; SameSite=Strict'])
+      expect(cookie).toContain(attribute);
+    expect(cookie).not.toMatch(/Domain=/);
+    expect(cookie).not.toContain(ADMIN_TOKEN);
+  });
+
+  it('is refused once a letter of it is changed', async () => {
+    const [cookie = ''] = ((await signIn(rig.service.url, ADMIN_TOKEN)).headers.get('set-cookie') ?? '').split(';');
+    const [name = '', value = ''] = cookie.split('=');
+    const [access, expires, signature = ''] = value.split('.');
+    const look = async (session: string) => {
+      const answer = await fetch(`${rig.service.url}/api/admin/session`, { headers: { cookie: `${name}=${session}` } });
+      await answer.arrayBuffer();
+      return answer.status;
+    };
+    expect(await look(value)).toBe(200);
+    const flipped = signature.startsWith('A') ? `B${signature.slice(1)}` : `A${signature.slice(1)}`;
+    for (const forged of [
+      `${access}.${expires}.${flipped}`,
+      `${access}.${Number(expires) + 1}.${signature}`,
+      `read.${expires}.${signature}`,
+      `${access}.${expires}.`,
+      `${access}.${expires}`,
+      'admin..',
+      '',
+    ])
+      expect(await look(forged)).toBe(401);
+  });
+
+  it('is given by the form to our own pages alone', async () => {
+    const { url } = rig.service;
+    expect((await signIn(url, ADMIN_TOKEN, { origin: 'https://evil.example' })).status).toBe(403);
+    expect((await signIn(url, ADMIN_TOKEN, { 'sec-fetch-site': 'cross-site' })).status).toBe(403);
+  });
+});
+
+describe('the limit on sign-in', () => {
+  const tries = async (url: string, addressOf: (n: number) => string, count: number) => {
+    const statuses = new Set<number>();
+    for (let n = 0; n < count; n += 1) {
+      const answer = await signIn(url, 'wrong-token', { 'x-forwarded-for': addressOf(n) });
+      await answer.arrayBuffer();
+      statuses.add(answer.status);
+    }
+    return [...statuses];
+  };
+
+  it('does not believe who sends X-Forwarded-For by themselves, and says nothing about it', async () => {
+    const complaint = jest.spyOn(console, 'error').mockImplementation(() => undefined);
+    const replica = await rig.startReplica();
+    expect(await tries(replica.url, (n) => `198.51.100.${n}`, 11)).toEqual([401, 429]);
+    expect(complaint).not.toHaveBeenCalled();
+    complaint.mockRestore();
+  });
+
+  it('counts each address behind a trusted proxy by itself', async () => {
+    const replica = await rig.startReplica({ TRUSTED_PROXIES: '1' });
+    expect(await tries(replica.url, (n) => `198.51.100.${n}`, 11)).toEqual([401]);
+    // What stands left of the address that the proxy added is the caller's own invention.
+    expect(await tries(replica.url, (n) => `203.0.113.${n}, 198.51.100.200`, 11)).toEqual([401, 429]);
+  });
+});
+
+describe('a failing call that carries the client secret', () => {
+  it.each([
+    { kind: 'status', status: 500 },
+    { kind: 'status', status: 401 },
+    { kind: 'cut' },
+    { kind: 'hang' },
+    { kind: 'garbage' },
+    { kind: 'wrongType' },
+  ] as const)('shows it in no answer and no line of the log: %j', async (fault) => {
+    const active = rig.simulator.faults.add({ ...fault, match: { path: /push_subscriptions|oauth/ } });
+    const answers: string[] = [];
+    const take = async (response: Promise<Response>) => answers.push(await (await response).text());
+    await take(rig.admin('/api/admin/webhooks'));
+    await take(rig.admin('/api/admin/webhooks', { method: 'POST' }));
+    await take(rig.admin('/api/admin/webhooks?id=5', { method: 'DELETE' }));
+    await take(rig.admin('/api/admin/webhooks/doctor'));
+    const begun = await fetch(`${rig.service.url}/api/provider/connect`, { redirect: 'manual' });
+    const state = new URL(begun.headers.get('location') ?? '').searchParams.get('state') ?? '';
+    await take(
+      fetch(
+        `${rig.service.url}/api/provider/callback?${new URLSearchParams({ state, code: 'secret-code', scope: 'read' })}`,
+      ),
+    );
+    active.remove();
+    expect(answers.join()).toMatch(/provider/i);
+    for (const secret of [CLIENT_SECRET, VERIFY_TOKEN, ADMIN_TOKEN, 'secret-code'])
+      expect(answers.join() + log).not.toContain(secret);
+  });
+});
+
+describe('a provider that redirects', () => {
+  it('is not followed: nothing leaves for another origin, least of all a token', async () => {
+    const visits: string[] = [];
+    const elsewhere = createServer((request, response) => {
+      visits.push(request.url ?? '');
+      response.end('[]');
+    });
+    const provider = createServer((_request, response) => {
+      response.writeHead(302, { location: `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/stolen` });
+      response.end();
+    });
+    for (const server of [elsewhere, provider]) {
+      server.listen(0, '127.0.0.1');
+      await once(server, 'listening');
+    }
+    const origin = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`;
+    const replica = await rig.startReplica({ PROVIDER_API_URL: origin });
+    const answer = await fetch(`${replica.url}/api/admin/webhooks`, {
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
+    });
+    expect(answer.status).toBe(502);
+    expect(await answer.text()).toContain('HTTP 302');
+    await expect(replica.provider.getAthlete('access-token')).rejects.toThrow('HTTP 302');
+    await expect(replica.provider.refreshToken('refresh-token')).rejects.toThrow('HTTP 302');
+    expect(visits).toEqual([]);
+    for (const server of [elsewhere, provider]) {
+      server.close();
+      server.closeAllConnections();
+    }
+  });
+});
