@@ -19,6 +19,12 @@ function pair(span: number, large: number, largeName: string, small: number, sma
   return `${Math.floor(span / large)} ${largeName}${rest > 0 ? ` ${rest} ${smallName}` : ''}`;
 }
 
+/** The length of an activity: "34 min", "1 h 17 min". */
+export function formatDuration(seconds: number): string {
+  const ms = seconds * SECOND;
+  return ms < HOUR ? `${Math.floor(ms / MINUTE)} min` : pair(ms, HOUR, 'h', MINUTE, 'min');
+}
+
 /** How far a time is from now: "3 min ago", "in 12 s", "now". */
 export function formatAge(at: string, now: number): string {
   const ms = now - Date.parse(at);
@@ -45,7 +51,15 @@ export function formatCountdown(ms: number): string {
 
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' });
-const DAYTIME = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short', hourCycle: 'h23' });
+const DAYTIME = new Intl.DateTimeFormat(undefined, {
+  day: 'numeric',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+  hourCycle: 'h23',
+});
+const OLD = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
+const HALF_A_YEAR = 182 * DAY;
 
 /** The time of day here: "14:15". */
 export function formatClock(at: string): string {
@@ -57,8 +71,10 @@ export function formatMoment(at: string): string {
   return MOMENT.format(new Date(at));
 }
 
+/** Day and time here; of what is older than half a year the date alone. */
 export function formatDayTime(at: string): string {
-  return DAYTIME.format(new Date(at));
+  const date = new Date(at);
+  return (Math.abs(Date.now() - date.getTime()) < HALF_A_YEAR ? DAYTIME : OLD).format(date);
 }
 
 const COUNT = new Intl.NumberFormat('en-US');

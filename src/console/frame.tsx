@@ -72,7 +72,8 @@ function LiveSwitch() {
     <div class={`live ${state}`}>
       <span class="dot" /> <span>{words}</span>
       <button type="button" class="small" onClick={state === 'paused' ? resume : pause}>
-        <Icon name={state === 'paused' ? 'play' : 'pause'} /> {state === 'paused' ? 'Follow' : 'Pause'}
+        <Icon name={state === 'paused' ? 'play' : 'pause'} />{' '}
+        <span class="word">{state === 'paused' ? 'Follow' : 'Pause'}</span>
       </button>
     </div>
   );

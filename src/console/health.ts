@@ -50,7 +50,7 @@ function workOf({ pending, working }: Overview['stats'], waiting: Overview['budg
   if (pending === 0 && working === 0) return 'nothing waits.';
   if (pending === 0) return `${countOf(working, 'job')} in work, none waiting.`;
   const paced = waiting.budget + waiting.cooldown;
-  return `${countOf(pending, 'job')} waiting${paced === pending ? ' at the pace that the provider allows' : ''}, ${working} in work.`;
+  return `${countOf(pending, 'job')} waiting${paced === pending ? ' at the pace that the provider allows' : ''}, ${working === 0 ? 'none' : working} in work.`;
 }
 
 function notesOf({ athletes, budget, lastHour }: Overview): Health['notes'] {

@@ -58,7 +58,8 @@ export function Chart({
 
   useEffect(() => plot.current?.setData(dataOf(times, series)), [times, series]);
 
-  const at = pointed ?? times.length - 1;
+  // The newest step is not over yet.
+  const at = pointed ?? times.length - 2;
   const time = times[at];
   return (
     <figure class="chart">

@@ -26,7 +26,7 @@ const COLUMNS: readonly Column<Job>[] = [
   { name: 'Activity', cell: ({ activityId }) => <span class="id">{activityId}</span> },
   { name: 'Athlete', minor: true, cell: ({ athleteId }) => <Link to={`/athletes/${athleteId}`}>{athleteId}</Link> },
   { name: 'Reason', minor: true, cell: ({ reason, force }) => `${reason}${force ? ', by force' : ''}` },
-  { name: 'Retries', minor: true, numeric: true, cell: ({ attempts, maxAttempts }) => `${attempts} of ${maxAttempts}` },
+  { name: 'Retries', minor: true, numeric: true, cell: ({ attempts, maxAttempts }) => `${attempts}/${maxAttempts}` },
   {
     name: 'When',
     cell: ({ status, nextRunAt, updatedAt }) =>

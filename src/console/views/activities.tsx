@@ -1,6 +1,6 @@
 import type { Activity } from '../api/bodies.ts';
 import { withQuery } from '../api/client.ts';
-import { formatDayTime, formatDistance, formatSpan, spaced } from '../format.ts';
+import { formatDayTime, formatDistance, formatDuration, spaced } from '../format.ts';
 import { IdFilter } from '../parts/filters.tsx';
 import { Page } from '../parts/page.tsx';
 import { Pages } from '../parts/pages.tsx';
@@ -51,7 +51,7 @@ function GalleryItem({ activity }: { activity: Activity }) {
   const facts = [
     spaced(activity.sportType),
     activity.distanceM > 0 && formatDistance(activity.distanceM),
-    activity.movingTimeS > 0 && formatSpan(activity.movingTimeS * 1000),
+    activity.movingTimeS > 0 && formatDuration(activity.movingTimeS),
   ].filter(Boolean);
   return (
     <Link class="activity" to={`/activities/${activity.id}`}>

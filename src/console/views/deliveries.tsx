@@ -62,7 +62,7 @@ export function DeliveriesView() {
 
 const COLUMNS: readonly Column<LedgerEntry>[] = [
   { name: 'Received', cell: ({ receivedAt }) => <Age at={receivedAt} /> },
-  { name: 'Event', cell: ({ aspect }) => aspect },
+  { name: 'Event', minor: true, cell: ({ aspect }) => aspect },
   { name: 'Activity', cell: ({ activityId }) => <span class="id">{activityId}</span> },
   { name: 'Athlete', minor: true, cell: ({ athleteId }) => <Link to={`/athletes/${athleteId}`}>{athleteId}</Link> },
   { name: 'Result', cell: ({ result }) => <Badge state={result} />, minor: true },

@@ -1,6 +1,6 @@
 import type { JobPage } from '../api/bodies.ts';
 import { now } from '../clock.ts';
-import { formatClock, formatSpan, inWords } from '../format.ts';
+import { formatClock, inWords } from '../format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { deleteJob, forceJob, retryJob } from '../parts/job-actions.ts';
 import { JobTimeline } from '../parts/job-timeline.tsx';
@@ -91,8 +91,7 @@ function WhyNotSooner({ page: { job, whyNotSooner } }: { page: JobPage }) {
     <p class="notice waiting">
       {due && until ? (
         <>
-          Runs <Age at={until} />, at {formatClock(until)} ({formatSpan(Date.parse(until) - now.value)} from now):{' '}
-          {REASONS[cause](job.athleteId)}
+          Runs <Age at={until} />, at {formatClock(until)}: {REASONS[cause](job.athleteId)}
         </>
       ) : (
         'Runs as soon as a worker is free.'
