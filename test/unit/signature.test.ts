@@ -49,7 +49,9 @@ describe('the signature of a delivery', () => {
   });
 
   it('is refused without a body', () => {
-    expect(check(`t=${T},v1=${sign(T)}`, SECRET, Buffer.alloc(0))).toThrow(expect.objectContaining({ code: 'forbidden' }));
+    expect(check(`t=${T},v1=${sign(T)}`, SECRET, Buffer.alloc(0))).toThrow(
+      expect.objectContaining({ code: 'forbidden' }),
+    );
   });
 
   it('names no signature and no secret when it is refused', () => {
