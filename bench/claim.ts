@@ -49,8 +49,10 @@ try {
   for (const size of SIZES) {
     filled = await fillTo(size, filled);
     await database.query(
-      `UPDATE athlete_schedule SET cooldown_until = '-infinity', webhook_due_at = now() - interval '1 hour' * (athlete_id = ${HEAVY_ATHLETE})::int WHERE athlete_id > 0`,
+      `UPDATE athlete_schedule SET cooldown_until = '-infinity', webhook_due_at = now() - interval '1 hour' * (athlete_id = ${HEAVY_ATHLETE})::int
+       WHERE athlete_id > 0`,
     );
+    await database.query('VACUUM ANALYZE'); // as autovacuum does within a minute of so many changes
     await database.query('CHECKPOINT');
     const latencies: number[] = [];
     let heavyMs = Number.NaN;
