@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHash, createSecretKey, randomBytes } from 'node:crypto';
 
 /** Encrypts short secrets for storage. */
 export interface SecretBox {
@@ -22,7 +22,7 @@ export class SecretBoxError extends Error {
  * @param keys 64 hexadecimal digits each, newest first: the first one seals, all of them open
  */
 export function createSecretBox(keys: readonly string[]): SecretBox {
-  const known = keys.map((hex) => ({ id: keyId(hex), key: Buffer.from(hex, 'hex') }));
+  const known = keys.map((hex) => ({ id: keyId(hex), key: createSecretKey(hex, 'hex') }));
   const newest = known[0];
   if (newest === undefined)
     throw new SecretBoxError('No key to encrypt athlete tokens with. Set TOKEN_ENCRYPTION_KEY.');
