@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ask, type Description, readDescription } from '../support/admin.ts';
 import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
@@ -47,6 +48,15 @@ describe('every endpoint of the admin interface', () => {
         'GET /api/admin/webhooks',
         'DELETE /api/admin/webhooks',
       ]),
+    );
+  });
+
+  it('is called for real in docs/api.md (npm run docs:api writes it)', async () => {
+    const page = await readFile(new URL('../../docs/api.md', import.meta.url), 'utf8');
+    const described = description.operations.map(({ method, path }) => `${method} ${path}`);
+    const shown = [...page.matchAll(/^### (.+)$/gm)].map((match) => match[1]);
+    expect(shown.filter((name) => name !== 'GET /api/openapi.json').sort()).toEqual(
+      described.filter((name) => name !== 'GET /api/openapi.json').sort(),
     );
   });
 

@@ -1,0 +1,143 @@
+/** A call that the page of the interface shows. */
+export interface ApiExample {
+  method: 'GET' | 'POST' | 'DELETE';
+  /** As in the OpenAPI document. */
+  template: string;
+  /** With ids and query; the template unless given. */
+  path?: string;
+  body?: object;
+  /** Without the admin token. */
+  public?: true;
+  note?: string;
+}
+
+/** What the calls are about: ids of what the script has put there. */
+export interface ExampleWorld {
+  athleteId: string;
+  /** Connected, and erased by the last call. */
+  leaverId: string;
+  activityId: string;
+  jobId: string;
+  eventId: string;
+  syncId: string;
+  verifyToken: string;
+  adminToken: string;
+  state: string;
+  code: string;
+}
+
+/** The calls in the order of the page, by heading. Each endpoint of the OpenAPI document stands in it once or more. */
+export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
+  const { athleteId, activityId, jobId, eventId, syncId } = world;
+  const jobs = '/api/admin/activity-jobs';
+  const event = {
+    object_type: 'activity',
+    object_id: activityId,
+    aspect_type: 'update',
+    owner_id: athleteId,
+    subscription_id: 120475,
+    event_time: Math.floor(Date.now() / 1000) + 1,
+    updates: { title: 'Evening Run' },
+  };
+  const handshake = new URLSearchParams({
+    'hub.mode': 'subscribe',
+    'hub.challenge': '15f7d1a91c1f40f8',
+    'hub.verify_token': world.verifyToken,
+  });
+  const callback = new URLSearchParams({ state: world.state, code: world.code, scope: 'read,activity:read_all' });
+  return {
+    'The provider’s side': [
+      { method: 'GET', template: '/api/provider/webhook', path: `/api/provider/webhook?${handshake}`, public: true },
+      { method: 'POST', template: '/api/provider/webhook', body: event, public: true },
+      {
+        method: 'POST',
+        template: '/api/provider/webhook',
+        body: event,
+        public: true,
+        note: 'The same event once more:',
+      },
+      { method: 'GET', template: '/api/provider/connect', public: true },
+      { method: 'GET', template: '/api/provider/callback', path: `/api/provider/callback?${callback}`, public: true },
+    ],
+    Deliveries: [
+      { method: 'GET', template: '/api/admin/webhook-events', path: '/api/admin/webhook-events?limit=1' },
+      { method: 'GET', template: '/api/admin/webhook-events/{id}', path: `/api/admin/webhook-events/${eventId}` },
+      {
+        method: 'POST',
+        template: '/api/admin/webhook-events/{id}/replay',
+        path: `/api/admin/webhook-events/${eventId}/replay`,
+      },
+    ],
+    Jobs: [
+      { method: 'GET', template: jobs, path: `${jobs}?status=done&limit=1` },
+      { method: 'GET', template: `${jobs}/count`, path: `${jobs}/count?status=done` },
+      { method: 'GET', template: `${jobs}/{id}`, path: `${jobs}/${jobId}` },
+      { method: 'POST', template: jobs, body: { activityId, athleteId, reason: 'manual', force: true } },
+      { method: 'POST', template: `${jobs}/{id}/retry`, path: `${jobs}/${jobId}/retry` },
+      { method: 'POST', template: `${jobs}/retry`, path: `${jobs}/retry?status=failed` },
+      { method: 'POST', template: `${jobs}/force`, path: `${jobs}/force?status=done&athleteId=${athleteId}` },
+      { method: 'DELETE', template: jobs, path: `${jobs}?status=done&olderThan=48` },
+      { method: 'DELETE', template: jobs, note: 'A request that is not complete:' },
+      { method: 'DELETE', template: `${jobs}/{id}`, path: `${jobs}/${jobId}` },
+    ],
+    Subscriptions: [
+      { method: 'POST', template: '/api/admin/webhooks' },
+      { method: 'GET', template: '/api/admin/webhooks' },
+      { method: 'GET', template: '/api/admin/webhooks/doctor' },
+      { method: 'DELETE', template: '/api/admin/webhooks' },
+      {
+        method: 'DELETE',
+        template: '/api/admin/webhooks',
+        path: '/api/admin/webhooks?id=1',
+        note: 'One by its id, which the provider does not know:',
+      },
+    ],
+    Athletes: [
+      { method: 'GET', template: '/api/admin/athletes', path: '/api/admin/athletes?state=healthy&limit=1' },
+      { method: 'GET', template: '/api/admin/athletes/{id}', path: `/api/admin/athletes/${athleteId}` },
+      { method: 'DELETE', template: '/api/admin/athletes/{id}', path: `/api/admin/athletes/${world.leaverId}` },
+    ],
+    'Bulk sync': [
+      {
+        method: 'POST',
+        template: '/api/admin/athletes/{id}/sync',
+        path: `/api/admin/athletes/${athleteId}/sync`,
+        body: { after: '2025-01-01T00:00:00Z', force: false },
+      },
+      { method: 'POST', template: '/api/admin/sync', body: {} },
+      { method: 'GET', template: '/api/admin/syncs', path: '/api/admin/syncs?limit=1' },
+      { method: 'GET', template: '/api/admin/syncs/{id}', path: `/api/admin/syncs/${syncId}` },
+      { method: 'POST', template: '/api/admin/syncs/{id}/cancel', path: `/api/admin/syncs/${syncId}/cancel` },
+    ],
+    Activities: [
+      {
+        method: 'GET',
+        template: '/api/admin/activities',
+        path: `/api/admin/activities?athleteId=${athleteId}&limit=1`,
+      },
+      { method: 'GET', template: '/api/admin/activities/{id}', path: `/api/admin/activities/${activityId}` },
+      {
+        method: 'GET',
+        template: '/api/admin/activities/{id}/thumbnail',
+        path: `/api/admin/activities/${activityId}/thumbnail`,
+      },
+    ],
+    'How it stands': [
+      { method: 'GET', template: '/api/admin/budget' },
+      { method: 'GET', template: '/api/admin/overview' },
+      { method: 'GET', template: '/api/admin/history' },
+      { method: 'GET', template: '/api/admin/events' },
+      { method: 'GET', template: '/api/admin/audit', path: '/api/admin/audit?limit=2' },
+      { method: 'GET', template: '/healthz', public: true },
+      { method: 'GET', template: '/readyz', public: true },
+      { method: 'GET', template: '/metrics', public: true },
+      { method: 'GET', template: '/api/openapi.json', public: true },
+    ],
+    'Sessions of a browser': [
+      { method: 'POST', template: '/api/admin/session', body: { token: world.adminToken }, public: true },
+      { method: 'GET', template: '/api/admin/session' },
+      { method: 'DELETE', template: '/api/admin/session' },
+      { method: 'GET', template: '/api/admin/session', public: true, note: 'Without a token:' },
+    ],
+  };
+}
