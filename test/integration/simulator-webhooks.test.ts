@@ -140,7 +140,7 @@ describe('the simulated provider: subscriptions and webhooks', () => {
 
     answers.push(500, 500, 'silence', 200);
     const lost = await simulator.deliver({ object_id: 1, owner_id: 2 });
-    expect(lost).toMatchObject({ status: 0, attempts: 3, error: 'no answer within 50 ms' });
+    expect(lost).toMatchObject({ status: 0, attempts: 3, error: 'no answer within 500 ms' });
   });
 
   it('delivers to nobody while nobody is subscribed, or to an explicit address', async () => {
