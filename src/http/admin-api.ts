@@ -71,7 +71,7 @@ export function createAdminApi(deps: {
     ...adminActivityRoutes({ database }),
     ...adminWebhookEventRoutes({ database, boss }),
     ...adminBudgetRoutes({ budget, readWaits }),
-    ...adminOverviewRoutes({ database, budget, readCounts, readWaits: deps.readWaits }),
+    ...adminOverviewRoutes({ ...deps, readCounts }),
     ...adminEventRoutes({ stream }),
     ...adminAuditRoutes({ database }),
     ...adminSessionRoutes({ auth, audit, limit: limitSignIn() }),

@@ -1,9 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { ADMIN_TOKEN, type Rig, startRig } from './service.ts';
+import { freePort } from './service-process.ts';
 
 /** A signed-in console in a browser, which notes whatever it should not do. */
 export interface ConsolePage {
@@ -68,16 +67,4 @@ export async function findBarriers(page: Page): Promise<string[]> {
   return violations.flatMap(({ id, help, nodes }) =>
     nodes.map(({ html, failureSummary }) => `${id}: ${help}: ${html} ${failureSummary}`),
   );
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => {
-    server.close(resolve);
-  });
-  return port;
 }

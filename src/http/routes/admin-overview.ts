@@ -1,6 +1,8 @@
 import { z } from 'zod';
+import type { Clock } from '../../domain/clock.ts';
 import { readLastHours, readSum } from '../../flows/read-history.ts';
 import type { Database } from '../../infra/database.ts';
+import { createKeptRead } from '../../infra/kept-read.ts';
 import type { Budget } from '../../queue/budget.ts';
 import { countAthletes } from '../../store/athlete-list.ts';
 import { findFailingSince } from '../../store/history.ts';
@@ -42,15 +44,23 @@ const overviewOut = z.strictObject({
   lastDay: z.strictObject(sumOut),
 });
 const MAX_HOURS = 168;
+const DEFAULT_HOURS = 3;
+// The history is written every quarter of a minute; all consoles share one reading of it.
+const KEPT_MS = 5000;
 
 /** What whoever is on call looks at first. */
 export function adminOverviewRoutes(deps: {
   database: Database;
   budget: Budget;
+  clock: Clock;
   readCounts: () => Promise<JobCounts>;
   readWaits: () => Promise<Waits>;
 }): Route[] {
-  const { database } = deps;
+  const { database, clock } = deps;
+  const keep = <T>(read: () => Promise<T>) => createKeptRead(read, KEPT_MS, () => clock.now());
+  const readLastHour = keep(() => readSum(database, 1));
+  const readLastDay = keep(() => readSum(database, 24));
+  const readHistory = Array.from({ length: MAX_HOURS + 1 }, (_, hours) => keep(() => readLastHours(database, hours)));
   return [
     defineRoute({
       method: 'get',
@@ -68,8 +78,8 @@ export function adminOverviewRoutes(deps: {
             findLastReceived(database),
             readSweepTimes(database),
             findFailingSince(database),
-            readSum(database, 1),
-            readSum(database, 24),
+            readLastHour(),
+            readLastDay(),
           ]);
         const { webhook, manual, polling: sweeping } = waits;
         return {
@@ -100,7 +110,7 @@ export function adminOverviewRoutes(deps: {
           schema: z.strictObject({ stepS: z.int(), points: z.array(z.strictObject({ at: timeOut, ...sumOut })) }),
         },
       },
-      handle: async ({ query }) => ({ status: 200, body: await readLastHours(database, query.hours ?? 3) }),
+      handle: async ({ query: { hours = DEFAULT_HOURS } }) => ({ status: 200, body: await readHistory[hours]?.() }),
     }),
   ];
 }
