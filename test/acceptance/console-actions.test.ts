@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Browser, Page } from 'playwright-core';
 import { startBrowser } from '../support/browser.ts';
-import { type ConsolePage, openConsole, startReachableRig } from '../support/console.ts';
+import { type ConsolePage, findBarriers, openConsole, startReachableRig } from '../support/console.ts';
 import type { Rig } from '../support/service.ts';
 
 let rig: Rig;
@@ -90,6 +90,7 @@ describe('one job', () => {
     await open(`/jobs/${jobId}`);
     await press('Delete');
     await page.getByRole('dialog').waitFor();
+    expect(await findBarriers(page)).toEqual([]);
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'hidden' });
     expect((await rig.admin(`/api/admin/activity-jobs/${jobId}`)).status).toBe(200);
