@@ -67,7 +67,7 @@ const COLUMNS: readonly Column<LedgerEntry>[] = [
   { name: 'Athlete', minor: true, cell: ({ athleteId }) => <Link to={`/athletes/${athleteId}`}>{athleteId}</Link> },
   { name: 'Result', cell: ({ result }) => <Badge state={result} />, minor: true },
   {
-    name: 'What came of it',
+    name: 'Outcome',
     cell: ({ job }) =>
       job === null ? (
         <span class="faint">job deleted</span>
