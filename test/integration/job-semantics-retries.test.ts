@@ -51,7 +51,7 @@ describe('a network error, HTTP 5xx, a timeout or an unreadable body', () => {
     rig.simulator.faults.add({ kind: 'cut', match: { activityId: id }, times: 1 });
     await announce(id);
     const waiting = await rig.untilJob(id, ({ attempts, status }) => attempts === 1 && status === 'pending');
-    await rig.advance(rig.msUntil(waiting.nextRunAt));
+    await rig.advance(rig.msUntil(waiting.nextRunAt) + 1);
     const done = await rig.untilJob(id, ({ status }) => status === 'done');
     expect(done).toMatchObject({ attempts: 1, outcome: 'stored', error: expect.stringContaining('ECONNRESET') });
     expect(await attemptsOf(done.id)).toEqual([{ result: 'retry', error: done.error }]);
@@ -103,7 +103,7 @@ describe('what never counts as an attempt', () => {
     await announce(id);
     for (let call = 1; call <= 7; call += 1) {
       const waiting = await rig.untilJob(id, ({ status }) => status === 'pending' && callsFor(id) === call);
-      await rig.advance(rig.msUntil(waiting.nextRunAt));
+      await rig.advance(rig.msUntil(waiting.nextRunAt) + 1);
     }
     expect(await rig.untilJob(id, ({ status }) => status === 'failed')).toMatchObject({
       attempts: 5,
@@ -134,7 +134,7 @@ describe('a job that has stayed in working for more than 5 minutes', () => {
     while (!(await superseded()).includes('result="superseded"')) await new Promise((resolve) => setImmediate(resolve));
     expect(await rig.service.database.query('SELECT FROM activity WHERE activity_id = $1', [id])).toEqual([]);
 
-    await rig.advance(rig.msUntil(waiting.nextRunAt));
+    await rig.advance(rig.msUntil(waiting.nextRunAt) + 1);
     expect(await rig.untilJob(id, ({ status }) => status === 'done')).toMatchObject({ attempts: 1, outcome: 'stored' });
     const [activity] = await rig.service.database.query('SELECT name FROM activity WHERE activity_id = $1', [id]);
     expect(activity).toEqual({ name: 'as it is now' });

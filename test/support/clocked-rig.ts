@@ -6,7 +6,7 @@ export interface ClockedRig extends Rig {
   clock: TestClock;
   /** Lets time pass, and has the workers look for jobs at the end of it. @param ms milliseconds */
   advance(ms: number): Promise<void>;
-  /** Milliseconds from now, by the rig's time. */
+  /** Milliseconds from now, by the rig's time; the database's times are finer by some microseconds. */
   msUntil(at: Date): number;
 }
 
