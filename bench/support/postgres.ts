@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { startEmbeddedPostgres } from '../../src/infra/embedded-postgres.ts';
+import { removeEmbeddedPostgres, startEmbeddedPostgres } from '../../src/infra/embedded-postgres.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
 import { migrate } from '../../src/infra/migrate.ts';
 
@@ -33,6 +33,7 @@ export async function startBenchPostgres(flags: readonly string[] = []): Promise
     },
     stop: async () => {
       await postgres.stop();
+      await removeEmbeddedPostgres({ dataDir, log: () => undefined });
       await rm(dataDir, { recursive: true, force: true });
     },
   };
