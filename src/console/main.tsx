@@ -1,3 +1,4 @@
+import './usable-language.ts';
 import { render } from 'preact';
 import { ask } from './api/client.ts';
 import { App } from './app.tsx';
