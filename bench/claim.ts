@@ -91,7 +91,7 @@ async function fillTo(size: number, from: number): Promise<number> {
       reason: 'webhook' as const,
       force: false,
     }));
-    await database.transaction((tx) => requestFetches(boss, tx, requests));
+    await database.transaction((tx) => requestFetches(tx, requests));
     next += count;
   }
   return size;

@@ -81,7 +81,7 @@ try {
   await service.stop();
   service = await startService({ ...options, config: { ...config, SERVICE_ROLES: ['web'] } });
   const backlog = athletes.map((athlete) => ({ ...athlete, activityIds: athlete.activityIds.slice(2) }));
-  const waiting = await requestAll(service.database, service.boss, backlog, 'webhook');
+  const waiting = await requestAll(service.database, backlog, 'webhook');
   await service.stop();
   const drainAt = performance.now();
   service = await startService({ ...options, config: { ...config, SERVICE_ROLES: ['fetch'] } });

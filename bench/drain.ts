@@ -46,6 +46,7 @@ const service = startServiceProcess(
     PROVIDER_ATHLETE_COOLDOWN: '0',
     FETCH_CONCURRENCY: String(CONCURRENCY),
   }),
+  { quiet: true },
 );
 try {
   await service.ready();
@@ -77,7 +78,7 @@ try {
 async function drainOurs(database: Database): Promise<number> {
   const athletes = await simulator.addAthletes(Array.from({ length: ATHLETES }, () => Math.ceil(JOBS / ATHLETES)));
   await connectAthletes(database, athletes);
-  await requestAll(database, boss, athletes, 'webhook');
+  await requestAll(database, athletes, 'webhook');
   const startedAt = performance.now();
   for (;;) {
     const [row] = await database.query<{ open: boolean }>(

@@ -1,79 +1,115 @@
 -- The schema "public" as the migrations make it, for reading and for review. Written by
 -- npm run schema:dump; the tests compare it with a database that was migrated from nothing.
 
-CREATE OR REPLACE FUNCTION public.accept_events(p_events jsonb)
- RETURNS SETOF fetch_action
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-DECLARE
-  v_requests jsonb;
-  v_actions fetch_action[];
-BEGIN
-  WITH e AS (
-    SELECT * FROM jsonb_to_recordset(p_events)
-      AS e ("objectId" bigint, "ownerId" bigint, aspect text, "eventTime" timestamptz, "subscriptionId" bigint, updates jsonb)
-  ), ledger AS (
-    INSERT INTO webhook_event AS w (object_type, object_id, aspect_type, owner_id, subscription_id, event_time, updates)
-    SELECT 'activity', "objectId", aspect, "ownerId", "subscriptionId", "eventTime", coalesce(updates, '{}') FROM e ORDER BY "objectId"
-    ON CONFLICT ON CONSTRAINT webhook_event_once DO UPDATE SET deliveries = w.deliveries + 1, last_received_at = sync_now()
-    RETURNING object_id, deliveries = 1 AS fresh
-  )
-  SELECT coalesce(jsonb_agg(jsonb_build_object('activityId', "objectId", 'athleteId', "ownerId", 'reason', 'webhook',
-    'force', aspect = 'update', 'aspect', aspect, 'eventTime', "eventTime")), '[]')
-  INTO v_requests FROM e JOIN ledger ON object_id = "objectId" WHERE fresh;
-
-  IF v_requests <> '[]' THEN
-    SELECT array_agg(ROW(f.*)::fetch_action) INTO v_actions FROM request_fetch(v_requests) f;
-    IF EXISTS (SELECT FROM unnest(v_actions) a WHERE a.result = 'stale') THEN
-      UPDATE webhook_event w SET result = 'stale'
-      FROM jsonb_to_recordset(p_events) AS e ("objectId" bigint, aspect text, "eventTime" timestamptz)
-      JOIN unnest(v_actions) a ON a.activity_id = e."objectId" AND a.result = 'stale'
-      WHERE w.object_type = 'activity' AND w.object_id = e."objectId" AND w.aspect_type = e.aspect AND w.event_time = e."eventTime";
-    END IF;
-    PERFORM pg_notify('activity_sync', 'fetch');
-    RETURN QUERY SELECT a.* FROM unnest(v_actions) a;
-  END IF;
-
-  IF jsonb_array_length(v_requests) < jsonb_array_length(p_events) THEN
-    RETURN QUERY
-    SELECT j.id, e."objectId", e."ownerId", 'duplicate', 'nothing', NULL::uuid, NULL::uuid, NULL::integer
-    FROM jsonb_to_recordset(p_events) AS e ("objectId" bigint, "ownerId" bigint)
-    LEFT JOIN activity_fetch_job j ON j.activity_id = e."objectId"
-    WHERE e."objectId" <> ALL (coalesce((SELECT array_agg(a.activity_id) FROM unnest(v_actions) a), '{}'));
-  END IF;
-END
-$function$
-;
-
-CREATE OR REPLACE FUNCTION public.accept_events_at_once(p_events jsonb)
- RETURNS TABLE(activity_id bigint, athlete_id bigint, job_id bigint, result text)
+CREATE OR REPLACE FUNCTION public.accept_events(p_activities bigint[], p_athletes bigint[], p_aspects text[], p_times timestamp with time zone[], p_subscriptions bigint[], p_updates jsonb[])
+ RETURNS SETOF fetch_result
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
 AS $function$
-#variable_conflict use_column
 DECLARE
-  v_actions fetch_action[];
-  v_outdated uuid[];
-  v_added text;
+  v_requests fetch_request[];
+  v_repeats bigint[];
+  v_results fetch_result[];
 BEGIN
-  SELECT array_agg(f) INTO v_actions FROM accept_events(p_events) f;
-  IF EXISTS (SELECT FROM unnest(v_actions) a WHERE a.boss_action = 'move') THEN
-    RAISE EXCEPTION 'a job changes its lane' USING ERRCODE = 'SY002';
+  PERFORM lock_schedule(p_athletes);
+  WITH ledger AS (
+    INSERT INTO webhook_event AS w (object_type, object_id, aspect_type, owner_id, subscription_id, event_time, updates)
+    SELECT 'activity', e.activity_id, e.aspect, e.athlete_id, e.subscription_id, e.event_time, coalesce(e.updates, '{}')
+    FROM unnest(p_activities, p_athletes, p_aspects, p_times, p_subscriptions, p_updates)
+      AS e (activity_id, athlete_id, aspect, event_time, subscription_id, updates)
+    ORDER BY e.activity_id
+    ON CONFLICT ON CONSTRAINT webhook_event_once DO UPDATE SET deliveries = w.deliveries + 1, last_received_at = sync_now()
+    RETURNING w.object_id, w.owner_id, w.aspect_type, w.event_time, w.deliveries
+  )
+  SELECT array_agg(ROW(l.object_id, l.owner_id, 'webhook', l.aspect_type = 'update', l.aspect_type, l.event_time)::fetch_request)
+      FILTER (WHERE l.deliveries = 1),
+    array_agg(l.object_id) FILTER (WHERE l.deliveries > 1)
+  INTO v_requests, v_repeats FROM ledger l;
+
+  IF v_requests IS NOT NULL THEN
+    SELECT array_agg(r) INTO v_results FROM add_requests(v_requests) r;
+    IF EXISTS (SELECT FROM unnest(v_results) r WHERE r.result = 'stale') THEN
+      UPDATE webhook_event w SET result = 'stale'
+      FROM unnest(v_requests) q JOIN unnest(v_results) r ON r.activity_id = q.activity_id AND r.result = 'stale'
+      WHERE w.object_type = 'activity' AND w.object_id = q.activity_id AND w.aspect_type = q.aspect AND w.event_time = q.event_time;
+    END IF;
+    RETURN QUERY SELECT * FROM unnest(v_results);
   END IF;
-  SELECT array_agg(a.old_boss_job_id) FILTER (WHERE a.boss_action = 'reopen'),
-    json_agg(json_build_object('id', a.boss_job_id, 'priority', a.lane, 'singletonKey', a.activity_id::text, 'groupId', a.athlete_id::text,
-      'data', json_build_object('activityId', a.activity_id::text))) FILTER (WHERE a.boss_action IN ('insert', 'reopen'))
-  INTO v_outdated, v_added FROM unnest(v_actions) a;
-  IF v_outdated IS NOT NULL THEN
-    PERFORM boss_delete('activity-fetch', v_outdated);
+  IF v_repeats IS NOT NULL THEN
+    RETURN QUERY
+    SELECT e.activity_id, e.athlete_id, j.id, 'duplicate'
+    FROM unnest(p_activities, p_athletes) AS e (activity_id, athlete_id)
+    LEFT JOIN activity_fetch_job j ON j.activity_id = e.activity_id
+    WHERE e.activity_id = ANY (v_repeats);
   END IF;
-  IF v_added IS NOT NULL THEN
-    PERFORM boss_insert_fetch(v_added);
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.add_requests(p_requests fetch_request[])
+ RETURNS SETOF fetch_result
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  v_now timestamptz := sync_now();
+  v_added fetch_result[];
+  v_jobs text;
+  v_woken boolean;
+  q fetch_request;
+BEGIN
+  IF EXISTS (SELECT FROM unnest(p_requests) r WHERE r.aspect = 'delete') THEN
+    PERFORM FROM athlete_schedule s WHERE s.athlete_id = 0 FOR UPDATE;
   END IF;
-  RETURN QUERY SELECT a.activity_id, a.athlete_id, a.job_id, a.result FROM unnest(v_actions) a;
+
+  WITH added AS (
+    INSERT INTO activity_fetch_job AS j (activity_id, athlete_id, reason, force, aspect, event_time, created_at, requested_at)
+    SELECT r.activity_id, r.athlete_id, r.reason, r.force, coalesce(r.aspect, 'create'), r.event_time, v_now, v_now
+    FROM unnest(p_requests) r ORDER BY r.activity_id
+    ON CONFLICT ON CONSTRAINT activity_fetch_job_activity_once DO NOTHING
+    RETURNING j.id, j.activity_id, j.athlete_id, j.reason, j.aspect, j.boss_job_id
+  ), woken AS (
+    UPDATE athlete_schedule s SET
+      webhook_due_at = CASE WHEN n.webhook THEN least(s.webhook_due_at, greatest(v_now, s.cooldown_until)) ELSE s.webhook_due_at END,
+      manual_due_at = CASE WHEN n.manual THEN least(s.manual_due_at, greatest(v_now, s.cooldown_until)) ELSE s.manual_due_at END,
+      polling_due_at = CASE WHEN n.polling THEN least(s.polling_due_at, greatest(v_now, s.cooldown_until)) ELSE s.polling_due_at END
+    FROM (
+      SELECT CASE WHEN a.aspect = 'delete' THEN 0 ELSE a.athlete_id END AS athlete_id,
+        bool_or(a.reason = 'webhook') AS webhook, bool_or(a.reason = 'manual') AS manual, bool_or(a.reason = 'polling') AS polling
+      FROM added a GROUP BY 1
+    ) n
+    WHERE s.athlete_id = n.athlete_id
+      AND (n.webhook AND coalesce(s.webhook_due_at, 'infinity') > greatest(v_now, s.cooldown_until)
+        OR n.manual AND coalesce(s.manual_due_at, 'infinity') > greatest(v_now, s.cooldown_until)
+        OR n.polling AND coalesce(s.polling_due_at, 'infinity') > greatest(v_now, s.cooldown_until))
+    RETURNING 1
+  )
+  SELECT array_agg(ROW(a.activity_id, a.athlete_id, a.id, 'accepted')::fetch_result),
+    json_agg(boss_job(a.boss_job_id, CASE WHEN a.aspect = 'delete' THEN lane_of(0, 'webhook') ELSE lane_of(s.lane, a.reason) END,
+      a.activity_id, a.athlete_id)),
+    EXISTS (SELECT FROM woken)
+  INTO v_added, v_jobs, v_woken FROM added a JOIN athlete_schedule s ON s.athlete_id = a.athlete_id;
+
+  IF v_jobs IS NOT NULL THEN
+    PERFORM boss_insert_fetch(v_jobs);
+    RETURN QUERY SELECT * FROM unnest(v_added);
+  END IF;
+  -- Under load nobody needs to be woken for athletes who were due before, and a commit that notifies
+  -- excludes every other one that does. A worker that just now stepped over the athlete locked here asks
+  -- again a little later; a lone request spares it that.
+  IF v_woken OR cardinality(p_requests) = 1 THEN
+    PERFORM pg_notify('activity_sync', 'fetch');
+  END IF;
+  IF coalesce(cardinality(v_added), 0) < cardinality(p_requests) THEN
+    FOR q IN
+      SELECT r.* FROM unnest(p_requests) r
+      WHERE NOT EXISTS (SELECT FROM unnest(v_added) a WHERE a.activity_id = r.activity_id)
+      ORDER BY r.activity_id
+    LOOP
+      RETURN NEXT join_request(q);
+    END LOOP;
+  END IF;
 END
 $function$
 ;
@@ -157,7 +193,7 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.boss_fetch(integer, integer, OUT o_id uuid, OUT o_retry_count integer, OUT o_retry_limit integer, OUT o_start_after timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.boss_fetch(integer, integer, OUT o_id uuid, OUT o_activity_id bigint, OUT o_retry_count integer, OUT o_retry_limit integer, OUT o_start_after timestamp with time zone)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -224,7 +260,7 @@ BEGIN
   source_root_id as "sourceRootId"
 
      INTO v_row;
-    o_id := v_row.id; o_retry_count := v_row."retryCount"; o_retry_limit := v_row."retryLimit"; o_start_after := v_row."startAfter";
+    o_id := v_row.id; o_activity_id := v_row."singletonKey"; o_retry_count := v_row."retryCount"; o_retry_limit := v_row."retryLimit"; o_start_after := v_row."startAfter";
 END
 $function$
 ;
@@ -433,6 +469,82 @@ END
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.boss_job(p_id uuid, p_lane integer, p_activity_id bigint, p_athlete_id bigint)
+ RETURNS json
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT json_build_object('id', p_id, 'priority', p_lane, 'singletonKey', p_activity_id::text, 'groupId', p_athlete_id::text,
+    'data', json_build_object('activityId', p_activity_id::text))
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.boss_update_fetch(text, OUT o_id uuid)
+ RETURNS uuid
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  v_row record;
+BEGIN
+    
+    WITH o AS (SELECT $1::text::jsonb AS data),
+    target AS (
+      SELECT job.id
+      FROM pgboss.j3646625edd5531835dcf04581edab1650b87adf93da888ff7a7ae16b job, o
+      WHERE job.name = 'activity-fetch'
+        AND job.state < 'active'
+        AND job.id = (o.data->>'id')::uuid
+      
+    ),
+    upd AS (
+      UPDATE pgboss.j3646625edd5531835dcf04581edab1650b87adf93da888ff7a7ae16b job
+      SET data = CASE WHEN (o.data -> 'data') IS NOT NULL THEN o.data->'data' ELSE job.data END,
+          priority = COALESCE((o.data->>'priority')::int, job.priority),
+          start_after = 
+        CASE WHEN (o.data -> 'startAfter') IS NOT NULL
+          THEN CASE WHEN (right(o.data->>'startAfter', 1) = 'Z' OR o.data->>'startAfter' ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}')
+                 THEN (o.data->>'startAfter')::timestamptz
+                 ELSE pgboss.job_now() + CAST(o.data->>'startAfter' AS interval) END
+          ELSE job.start_after END,
+          keep_until = CASE
+            WHEN (o.data -> 'retentionSeconds') IS NOT NULL
+              THEN (
+        CASE WHEN (o.data -> 'startAfter') IS NOT NULL
+          THEN CASE WHEN (right(o.data->>'startAfter', 1) = 'Z' OR o.data->>'startAfter' ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}')
+                 THEN (o.data->>'startAfter')::timestamptz
+                 ELSE pgboss.job_now() + CAST(o.data->>'startAfter' AS interval) END
+          ELSE job.start_after END) + ((o.data->>'retentionSeconds')::int * interval '1s')
+            WHEN (o.data -> 'startAfter') IS NOT NULL
+              THEN (
+        CASE WHEN (o.data -> 'startAfter') IS NOT NULL
+          THEN CASE WHEN (right(o.data->>'startAfter', 1) = 'Z' OR o.data->>'startAfter' ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}')
+                 THEN (o.data->>'startAfter')::timestamptz
+                 ELSE pgboss.job_now() + CAST(o.data->>'startAfter' AS interval) END
+          ELSE job.start_after END) + (job.keep_until - job.start_after)
+            ELSE job.keep_until END,
+          expire_seconds = COALESCE((o.data->>'expireInSeconds')::int, job.expire_seconds),
+          deletion_seconds = COALESCE((o.data->>'deleteAfterSeconds')::int, job.deletion_seconds),
+          retry_limit = COALESCE((o.data->>'retryLimit')::int, job.retry_limit),
+          retry_delay = COALESCE((o.data->>'retryDelay')::int, job.retry_delay),
+          retry_backoff = COALESCE((o.data->>'retryBackoff')::bool, job.retry_backoff),
+          retry_delay_max = CASE WHEN (o.data -> 'retryDelayMax') IS NOT NULL THEN (o.data->>'retryDelayMax')::int ELSE job.retry_delay_max END,
+          dead_letter = CASE WHEN (o.data -> 'deadLetter') IS NOT NULL THEN o.data->>'deadLetter' ELSE job.dead_letter END,
+          heartbeat_seconds = CASE WHEN (o.data -> 'heartbeatSeconds') IS NOT NULL THEN (o.data->>'heartbeatSeconds')::int ELSE job.heartbeat_seconds END,
+          group_id = CASE WHEN (o.data -> 'groupId') IS NOT NULL THEN o.data->>'groupId' ELSE job.group_id END,
+          group_tier = CASE WHEN (o.data -> 'groupTier') IS NOT NULL THEN o.data->>'groupTier' ELSE job.group_tier END
+      FROM o
+      WHERE job.id IN (SELECT id FROM target)
+        AND job.state < 'active'
+      RETURNING job.id, job.start_after
+    )
+    SELECT id FROM upd
+   INTO v_row;
+    o_id := v_row.id;
+END
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.budget_at(b rate_budget, p_at timestamp with time zone)
  RETURNS rate_budget
  LANGUAGE plpgsql
@@ -556,7 +668,7 @@ BEGIN
     INTO job_id, activity_id, athlete_id, reason, force, aspect, version, requested_at,
       known_athlete, access_token, token_expires_at, scope, athlete_state, known_activity
     FROM activity_fetch_job j LEFT JOIN athlete a ON a.athlete_id = j.athlete_id
-    WHERE j.boss_job_id = v_job.o_id;
+    WHERE j.activity_id = v_job.o_activity_id AND j.boss_job_id = v_job.o_id;
     claim := CASE WHEN FOUND THEN 'run' ELSE 'orphan' END;
     needs_call := claim = 'run' AND aspect <> 'delete' AND known_athlete AND athlete_state <> 'reconnect' AND (force OR NOT known_activity);
     started_at := v_now;
@@ -679,11 +791,12 @@ $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.fetch_queue()
- RETURNS TABLE(boss_job_id uuid, waiting boolean, running boolean, completed boolean, ended boolean, lane integer, retry_count integer, attempts integer, max_attempts integer, start_after timestamp with time zone, started_on timestamp with time zone, changed_on timestamp with time zone, error text)
+ RETURNS TABLE(boss_job_id uuid, activity_id bigint, waiting boolean, running boolean, completed boolean, ended boolean, lane integer, retry_count integer, attempts integer, max_attempts integer, start_after timestamp with time zone, started_on timestamp with time zone, changed_on timestamp with time zone, error text)
  LANGUAGE sql
  STABLE
 AS $function$
   SELECT j.id,
+    j.singleton_key::bigint,
     j.state < 'active' AND NOT j.blocked,
     j.state = 'active' AND j.group_id IS NOT NULL,
     j.state = 'completed',
@@ -709,6 +822,67 @@ AS $function$
 BEGIN
   DELETE FROM job_count;
   RETURN NULL;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.join_request(q fetch_request)
+ RETURNS fetch_result
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  r activity_fetch_job;
+  v_state text;
+  v_old_lane integer;
+  v_old_boss_job_id uuid;
+  v_lane integer;
+BEGIN
+  -- Locked before pg-boss's row is read, so that a run that settles meanwhile is seen as settled.
+  SELECT * INTO r FROM activity_fetch_job j WHERE j.activity_id = q.activity_id FOR UPDATE;
+  IF NOT FOUND THEN -- deleted between the two statements; the next delivery or sweep asks again
+    RAISE EXCEPTION 'the job of activity % was deleted while a request for it was being accepted', q.activity_id
+      USING ERRCODE = 'serialization_failure';
+  END IF;
+  IF q.event_time < r.event_time OR (q.event_time = r.event_time AND r.aspect = 'delete' AND q.aspect <> 'delete') THEN
+    RETURN ROW(r.activity_id, r.athlete_id, r.id, 'stale')::fetch_result;
+  END IF;
+
+  v_old_boss_job_id := r.boss_job_id;
+  SELECT CASE WHEN f.waiting THEN 'waiting' WHEN f.running THEN 'running' ELSE 'finished' END, f.lane
+  INTO v_state, v_old_lane FROM fetch_queue() f WHERE f.boss_job_id = r.boss_job_id;
+  v_state := coalesce(v_state, 'finished');
+
+  IF v_state = 'running' AND q.event_time IS NULL AND NOT q.force THEN
+    RETURN ROW(r.activity_id, r.athlete_id, r.id, 'joined')::fetch_result;
+  END IF;
+  IF v_state = 'finished' THEN
+    r.boss_job_id := gen_random_uuid();
+    r.reason := q.reason; r.force := q.force; r.outcome := NULL;
+    r.aspect := coalesce(q.aspect, 'create');
+  ELSE
+    r.reason := stronger_reason(r.reason, q.reason); r.force := r.force OR q.force OR v_state = 'running';
+  END IF;
+  IF q.event_time IS NOT NULL THEN
+    r.aspect := q.aspect; r.event_time := q.event_time;
+  END IF;
+  UPDATE activity_fetch_job j SET reason = r.reason, force = r.force, aspect = r.aspect, event_time = r.event_time,
+    outcome = r.outcome, boss_job_id = r.boss_job_id, version = j.version + 1, requested_at = sync_now()
+  WHERE j.id = r.id;
+
+  v_lane := lane_of_job(r.id);
+  IF v_state = 'finished' THEN
+    PERFORM boss_delete('activity-fetch', ARRAY[v_old_boss_job_id]);
+    PERFORM boss_insert_fetch(json_build_array(boss_job(r.boss_job_id, v_lane, r.activity_id, r.athlete_id))::text);
+    PERFORM wake_lane(v_lane, sync_now());
+    PERFORM pg_notify('activity_sync', 'fetch');
+  ELSIF v_state = 'waiting' AND v_lane <> v_old_lane THEN
+    -- A deletion calls nobody, so it waits for no backoff.
+    PERFORM boss_update_fetch((jsonb_build_object('id', r.boss_job_id, 'priority', v_lane)
+      || CASE WHEN r.aspect = 'delete' THEN '{"startAfter": "0"}' ELSE '{}' END::jsonb)::text);
+    PERFORM wake_lane(v_lane, sync_now());
+    PERFORM pg_notify('activity_sync', 'fetch');
+  END IF;
+  RETURN ROW(r.activity_id, r.athlete_id, r.id, CASE WHEN v_state = 'waiting' AND q.event_time IS NULL THEN 'joined' ELSE 'accepted' END)::fetch_result;
 END
 $function$
 ;
@@ -741,6 +915,25 @@ BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('activity-sync rate budget', 0));
   SELECT * INTO b FROM rate_budget;
   RETURN b;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.lock_schedule(p_athletes bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  v_locked integer;
+BEGIN
+  IF EXISTS (SELECT FROM unnest(p_athletes) a WHERE NOT EXISTS (SELECT FROM athlete_schedule s WHERE s.athlete_id = a)) THEN
+    INSERT INTO athlete_schedule (athlete_id) SELECT DISTINCT a FROM unnest(p_athletes) a ORDER BY a ON CONFLICT DO NOTHING;
+  END IF;
+  PERFORM FROM athlete_schedule s WHERE s.athlete_id = ANY (p_athletes) ORDER BY s.athlete_id FOR UPDATE;
+  GET DIAGNOSTICS v_locked = ROW_COUNT;
+  IF v_locked < (SELECT count(DISTINCT a) FROM unnest(p_athletes) a) THEN
+    RAISE EXCEPTION 'an athlete was erased while a request for them was being accepted' USING ERRCODE = 'serialization_failure';
+  END IF;
 END
 $function$
 ;
@@ -801,12 +994,14 @@ AS $function$ SELECT CASE p_priority % 4 WHEN 1 THEN 'webhook' WHEN 2 THEN 'manu
 ;
 
 CREATE OR REPLACE FUNCTION public.reopen_jobs(p_job_ids bigint[])
- RETURNS TABLE(job_id bigint, activity_id bigint, athlete_id bigint, result text, boss_action text, boss_job_id uuid, old_boss_job_id uuid, lane integer)
+ RETURNS integer
  LANGUAGE plpgsql
 AS $function$
-#variable_conflict use_column
 DECLARE
   r record;
+  v_lane integer;
+  v_jobs json[];
+  v_outdated uuid[];
 BEGIN
   PERFORM FROM athlete_schedule s
   WHERE s.athlete_id IN (SELECT j.athlete_id FROM activity_fetch_job j WHERE j.id = ANY (p_job_ids))
@@ -816,155 +1011,39 @@ BEGIN
     PERFORM FROM athlete_schedule s WHERE s.athlete_id = 0 FOR UPDATE;
   END IF;
   FOR r IN
-    SELECT j.id, j.boss_job_id AS old_id FROM activity_fetch_job j
+    SELECT j.id, j.activity_id, j.athlete_id, j.boss_job_id AS old_id, gen_random_uuid() AS new_id FROM activity_fetch_job j
     WHERE j.id = ANY (p_job_ids) AND j.outcome IS NOT NULL ORDER BY j.activity_id FOR UPDATE
   LOOP
-    UPDATE activity_fetch_job j SET outcome = NULL, boss_job_id = gen_random_uuid(), version = j.version + 1, requested_at = sync_now()
-    WHERE j.id = r.id
-    RETURNING j.id, j.activity_id, j.athlete_id, j.boss_job_id INTO job_id, activity_id, athlete_id, boss_job_id;
-    lane := lane_of_job(r.id);
-    PERFORM wake_lane(lane, sync_now());
-    result := 'accepted'; boss_action := 'reopen'; old_boss_job_id := r.old_id;
-    RETURN NEXT;
+    UPDATE activity_fetch_job j SET outcome = NULL, boss_job_id = r.new_id, version = j.version + 1, requested_at = sync_now()
+    WHERE j.id = r.id;
+    v_lane := lane_of_job(r.id);
+    PERFORM wake_lane(v_lane, sync_now());
+    v_outdated := v_outdated || r.old_id;
+    v_jobs := v_jobs || boss_job(r.new_id, v_lane, r.activity_id, r.athlete_id);
   END LOOP;
+  IF v_jobs IS NULL THEN
+    RETURN 0;
+  END IF;
+  PERFORM boss_delete('activity-fetch', v_outdated);
+  PERFORM boss_insert_fetch(array_to_json(v_jobs)::text);
+  PERFORM pg_notify('activity_sync', 'fetch');
+  RETURN cardinality(v_jobs);
 END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.request_fetch(p_requests jsonb)
- RETURNS TABLE(job_id bigint, activity_id bigint, athlete_id bigint, result text, boss_action text, boss_job_id uuid, old_boss_job_id uuid, lane integer)
+CREATE OR REPLACE FUNCTION public.request_fetches(p_requests jsonb)
+ RETURNS SETOF fetch_result
  LANGUAGE plpgsql
 AS $function$
-#variable_conflict use_column
 DECLARE
-  v_now timestamptz := sync_now();
-  v_new bigint[];
-  q record;
-  r activity_fetch_job;
-  v_state text;
-  v_athlete_lane integer;
-  v_old_lane integer;
-  v_athletes integer;
-  v_locked integer;
+  v_requests fetch_request[];
 BEGIN
-  -- The schedule's rows first: a claim of the same athlete waits until this commits, or has committed
-  -- before, so a job never lands in a lane that was just found empty. Everyone locks in this order:
-  -- athletes by id, then athlete 0, then requests, then pg-boss's jobs.
-  INSERT INTO athlete_schedule (athlete_id)
-  SELECT DISTINCT x."athleteId" FROM jsonb_to_recordset(p_requests) AS x ("athleteId" bigint)
-  WHERE NOT EXISTS (SELECT FROM athlete_schedule s WHERE s.athlete_id = x."athleteId")
-  ORDER BY 1
-  ON CONFLICT DO NOTHING;
-
-  SELECT count(DISTINCT x."athleteId") INTO v_athletes FROM jsonb_to_recordset(p_requests) AS x ("athleteId" bigint);
-  PERFORM FROM athlete_schedule s
-  WHERE s.athlete_id IN (SELECT x."athleteId" FROM jsonb_to_recordset(p_requests) AS x ("athleteId" bigint))
-  ORDER BY s.athlete_id
-  FOR UPDATE;
-  GET DIAGNOSTICS v_locked = ROW_COUNT;
-  IF v_locked < v_athletes THEN
-    RAISE EXCEPTION 'an athlete was erased while a request for them was being accepted' USING ERRCODE = 'serialization_failure';
-  END IF;
-  IF p_requests @> '[{"aspect": "delete"}]' THEN
-    PERFORM FROM athlete_schedule s WHERE s.athlete_id = 0 FOR UPDATE;
-  END IF;
-
-  WITH x AS (
-    SELECT * FROM jsonb_to_recordset(p_requests)
-      AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect text, "eventTime" timestamptz)
-  ), inserted AS (
-    INSERT INTO activity_fetch_job (activity_id, athlete_id, reason, force, aspect, event_time, created_at, requested_at)
-    SELECT "activityId", "athleteId", reason, force, coalesce(aspect, 'create'), "eventTime", v_now, v_now FROM x ORDER BY "activityId"
-    ON CONFLICT ON CONSTRAINT activity_fetch_job_activity_once DO NOTHING
-    RETURNING activity_id
-  )
-  SELECT coalesce(array_agg(activity_id), '{}') INTO v_new FROM inserted;
-
-  RETURN QUERY
-  SELECT j.id, j.activity_id, j.athlete_id, 'accepted', 'insert', j.boss_job_id, NULL::uuid,
-    CASE WHEN j.aspect = 'delete' THEN lane_of(0, 'webhook') ELSE lane_of(s.lane, j.reason) END
-  FROM activity_fetch_job j JOIN athlete_schedule s ON s.athlete_id = j.athlete_id
-  WHERE j.activity_id = ANY (v_new);
-
-  UPDATE athlete_schedule s SET
-    webhook_due_at = CASE WHEN n.webhook THEN least(s.webhook_due_at, greatest(v_now, s.cooldown_until)) ELSE s.webhook_due_at END,
-    manual_due_at = CASE WHEN n.manual THEN least(s.manual_due_at, greatest(v_now, s.cooldown_until)) ELSE s.manual_due_at END,
-    polling_due_at = CASE WHEN n.polling THEN least(s.polling_due_at, greatest(v_now, s.cooldown_until)) ELSE s.polling_due_at END
-  FROM (
-    SELECT CASE WHEN j.aspect = 'delete' THEN 0 ELSE j.athlete_id END AS athlete_id,
-      bool_or(j.reason = 'webhook') AS webhook, bool_or(j.reason = 'manual') AS manual, bool_or(j.reason = 'polling') AS polling
-    FROM activity_fetch_job j WHERE j.activity_id = ANY (v_new) GROUP BY 1
-  ) n
-  WHERE s.athlete_id = n.athlete_id
-    AND (n.webhook AND coalesce(s.webhook_due_at, 'infinity') > greatest(v_now, s.cooldown_until)
-      OR n.manual AND coalesce(s.manual_due_at, 'infinity') > greatest(v_now, s.cooldown_until)
-      OR n.polling AND coalesce(s.polling_due_at, 'infinity') > greatest(v_now, s.cooldown_until));
-
-  FOR q IN
-    SELECT * FROM jsonb_to_recordset(p_requests)
-      AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect text, "eventTime" timestamptz)
-    WHERE "activityId" <> ALL (v_new) ORDER BY "activityId"
-  LOOP
-    -- Locked before pg-boss's row is read, so that a run that settles meanwhile is seen as settled.
-    SELECT * INTO r FROM activity_fetch_job j WHERE j.activity_id = q."activityId" FOR UPDATE;
-    IF NOT FOUND THEN -- deleted between the two statements; the next delivery or sweep asks again
-      RAISE EXCEPTION 'the job of activity % was deleted while a request for it was being accepted', q."activityId"
-        USING ERRCODE = 'serialization_failure';
-    END IF;
-    job_id := r.id; activity_id := r.activity_id; athlete_id := r.athlete_id;
-    result := 'accepted'; boss_action := 'nothing'; boss_job_id := r.boss_job_id; old_boss_job_id := NULL; lane := NULL;
-
-    IF q."eventTime" < r.event_time OR (q."eventTime" = r.event_time AND r.aspect = 'delete' AND q.aspect <> 'delete') THEN
-      result := 'stale';
-      RETURN NEXT;
-      CONTINUE;
-    END IF;
-
-    SELECT CASE WHEN f.waiting THEN 'waiting' WHEN f.running THEN 'running' ELSE 'finished' END, f.lane
-    INTO v_state, v_old_lane FROM fetch_queue() f WHERE f.boss_job_id = r.boss_job_id;
-    IF v_state IS NULL THEN
-      v_state := 'finished'; v_old_lane := NULL;
-    END IF;
-
-    IF v_state = 'finished' THEN
-      old_boss_job_id := r.boss_job_id;
-      boss_action := 'reopen';
-      r.boss_job_id := gen_random_uuid();
-      r.reason := q.reason; r.force := q.force; r.outcome := NULL;
-      r.aspect := coalesce(q.aspect, 'create');
-      boss_job_id := r.boss_job_id;
-    ELSIF v_state = 'running' THEN
-      IF q."eventTime" IS NULL AND NOT q.force THEN
-        result := 'joined';
-        RETURN NEXT;
-        CONTINUE;
-      END IF;
-      r.reason := stronger_reason(r.reason, q.reason); r.force := true;
-    ELSE
-      result := CASE WHEN q."eventTime" IS NULL THEN 'joined' ELSE 'accepted' END;
-      r.reason := stronger_reason(r.reason, q.reason); r.force := r.force OR q.force;
-    END IF;
-    IF q."eventTime" IS NOT NULL THEN
-      r.aspect := q.aspect; r.event_time := q."eventTime";
-    END IF;
-
-    UPDATE activity_fetch_job j SET reason = r.reason, force = r.force, aspect = r.aspect, event_time = r.event_time,
-      outcome = r.outcome, boss_job_id = r.boss_job_id, version = j.version + 1, requested_at = v_now
-    WHERE j.id = r.id;
-
-    IF v_state <> 'running' THEN
-      SELECT CASE WHEN r.aspect = 'delete' THEN 0 ELSE s.lane END INTO v_athlete_lane
-      FROM athlete_schedule s WHERE s.athlete_id = r.athlete_id;
-      lane := lane_of(v_athlete_lane, CASE WHEN r.aspect = 'delete' THEN 'webhook' ELSE r.reason END);
-      IF v_state = 'waiting' AND lane <> v_old_lane THEN
-        boss_action := 'move';
-      END IF;
-      IF boss_action <> 'nothing' THEN
-        PERFORM wake_lane(lane, v_now);
-      END IF;
-    END IF;
-    RETURN NEXT;
-  END LOOP;
+  SELECT array_agg(ROW(x."activityId", x."athleteId", x.reason, x.force, x.aspect, x."eventTime")::fetch_request) INTO v_requests
+  FROM jsonb_to_recordset(p_requests)
+    AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect text, "eventTime" timestamptz);
+  PERFORM lock_schedule(ARRAY(SELECT r.athlete_id FROM unnest(v_requests) r));
+  RETURN QUERY SELECT * FROM add_requests(v_requests);
 END
 $function$
 ;
@@ -1090,38 +1169,52 @@ AS $function$
 #variable_conflict use_column
 DECLARE
   v_runs stored_run[];
-  v_unmoved bigint[];
-  v_moved bigint[];
+  v_athletes bigint[];
+  v_settled bigint[];
+  v_claimed uuid[];
+  v_claims text[];
   v_completed uuid[];
+  v_moved bigint[];
   v_stored bigint[];
 BEGIN
-  SELECT array_agg(r ORDER BY r."activityId") INTO v_runs FROM jsonb_populate_recordset(NULL::stored_run, p_runs) r;
-  PERFORM FROM athlete_schedule s
-  WHERE s.athlete_id IN (SELECT r."athleteId" FROM unnest(v_runs) r)
-  ORDER BY s.athlete_id
-  FOR UPDATE;
-  -- Locked, so that a notification waits, or has been counted.
-  SELECT array_agg(j.id) FILTER (WHERE j.version = r.version), array_agg(j.id) FILTER (WHERE j.version <> r.version)
-  INTO v_unmoved, v_moved
-  FROM unnest(v_runs) r CROSS JOIN LATERAL (
-    SELECT j.id, j.version FROM activity_fetch_job j WHERE j.id = r."jobId" FOR UPDATE
-  ) j;
-  SELECT o_ids INTO v_completed FROM boss_complete('activity-fetch',
-    (SELECT array_agg(r."bossJobId") FROM unnest(v_runs) r WHERE r."jobId" = ANY (v_unmoved)), NULL,
-    (SELECT array_agg(r."bossJobId"::text || ':' || r."retryCount") FROM unnest(v_runs) r WHERE r."jobId" = ANY (v_unmoved)));
+  SELECT array_agg(r ORDER BY r."activityId"), array_agg(r."athleteId") INTO v_runs, v_athletes
+  FROM jsonb_populate_recordset(NULL::stored_run, p_runs) r;
+  PERFORM FROM athlete_schedule s WHERE s.athlete_id = ANY (v_athletes) ORDER BY s.athlete_id FOR UPDATE;
+  -- Ends the requests that nobody changed meanwhile; a notification waits, or has been counted.
+  WITH settled AS (
+    UPDATE activity_fetch_job j SET outcome = 'stored' FROM unnest(v_runs) r
+    WHERE j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId"
+    RETURNING j.id, r."bossJobId" AS boss_job_id, r."bossJobId"::text || ':' || r."retryCount" AS claim
+  )
+  SELECT array_agg(id), array_agg(boss_job_id), array_agg(claim) INTO v_settled, v_claimed, v_claims FROM settled;
+  v_completed := coalesce(boss_complete('activity-fetch', v_claimed, NULL, v_claims), '{}');
 
-  UPDATE activity_fetch_job j SET outcome = 'stored' WHERE j.id = ANY (v_unmoved) AND j.boss_job_id = ANY (v_completed);
-  PERFORM end_cooldown(r."athleteId", r."cooldownMs", r."answeredAgoMs") FROM unnest(v_runs) r WHERE r."bossJobId" = ANY (v_completed);
-  DELETE FROM activity_tombstone t USING unnest(v_runs) r
-  WHERE t.activity_id = r."activityId" AND t.deleted_at <= r."startedAt" AND r."bossJobId" = ANY (v_completed);
-  WITH saved AS (
+  IF cardinality(v_completed) < cardinality(v_runs) THEN
+    -- Open again: pg-boss has given these claims to another.
+    UPDATE activity_fetch_job j SET outcome = NULL WHERE j.id = ANY (v_settled) AND j.boss_job_id <> ALL (v_completed);
+    SELECT array_agg(j.id) INTO v_moved FROM unnest(v_runs) r JOIN activity_fetch_job j ON j.id = r."jobId" AND j.version <> r.version;
+  END IF;
+  UPDATE athlete_schedule s SET
+    cooldown_until = x.until,
+    webhook_due_at = CASE WHEN s.webhook_due_at = s.cooldown_until THEN x.until ELSE s.webhook_due_at END,
+    manual_due_at = CASE WHEN s.manual_due_at = s.cooldown_until THEN x.until ELSE s.manual_due_at END,
+    polling_due_at = CASE WHEN s.polling_due_at = s.cooldown_until THEN x.until ELSE s.polling_due_at END
+  FROM (
+    SELECT r."athleteId" AS athlete_id, sync_clock() + (r."cooldownMs" - r."answeredAgoMs") * interval '1 ms' AS until
+    FROM unnest(v_runs) r WHERE r."bossJobId" = ANY (v_completed)
+  ) x
+  WHERE s.athlete_id = x.athlete_id;
+  WITH forgotten AS (
+    DELETE FROM activity_tombstone t USING unnest(v_runs) r
+    WHERE t.activity_id = r."activityId" AND t.deleted_at <= r."startedAt" AND r."bossJobId" = ANY (v_completed)
+  ), saved AS (
     INSERT INTO activity AS a (activity_id, athlete_id, name, sport_type, start_date, timezone, distance_m,
       moving_time_s, elapsed_time_s, elevation_gain_m, private, polyline, detail, fetched_at)
     SELECT r."activityId", r."athleteId", r.name, r."sportType", r."startDate", r.timezone, r."distanceM",
       r."movingTimeS", r."elapsedTimeS", r."elevationGainM", r.private, r.polyline, p_details -> r.n, sync_now()
     FROM unnest(v_runs) r
     WHERE r."bossJobId" = ANY (v_completed)
-      AND NOT EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = r."activityId")
+      AND NOT EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = r."activityId" AND t.deleted_at > r."startedAt")
     ON CONFLICT (activity_id) DO UPDATE SET
       athlete_id = excluded.athlete_id, name = excluded.name, sport_type = excluded.sport_type, start_date = excluded.start_date,
       timezone = excluded.timezone, distance_m = excluded.distance_m, moving_time_s = excluded.moving_time_s,
@@ -1304,7 +1397,6 @@ CREATE TABLE activity_fetch_job (
   CONSTRAINT activity_fetch_job_activity_positive CHECK (activity_id > 0),
   CONSTRAINT activity_fetch_job_aspect_known CHECK (aspect = ANY (ARRAY['create'::text, 'update'::text, 'delete'::text])),
   CONSTRAINT activity_fetch_job_athlete_positive CHECK (athlete_id > 0),
-  CONSTRAINT activity_fetch_job_boss_job_once UNIQUE (boss_job_id),
   CONSTRAINT activity_fetch_job_outcome_known CHECK (outcome = ANY (ARRAY['stored'::text, 'skipped'::text, 'deleted'::text, 'notFound'::text, 'unauthorized'::text, 'forbidden'::text, 'unknownAthlete'::text, 'exhausted'::text])),
   CONSTRAINT activity_fetch_job_reason_known CHECK (reason = ANY (ARRAY['webhook'::text, 'manual'::text, 'polling'::text]))
 );
@@ -1541,15 +1633,9 @@ CREATE TABLE webhook_event (
   CONSTRAINT webhook_event_result_known CHECK (result = ANY (ARRAY['accepted'::text, 'stale'::text]))
 );
 
-CREATE INDEX activity_fetch_job_by_reason ON public.activity_fetch_job USING btree (reason, outcome, id DESC);
-
-CREATE INDEX activity_fetch_job_done ON public.activity_fetch_job USING btree (id DESC) WHERE (outcome = ANY (ARRAY['stored'::text, 'skipped'::text, 'deleted'::text]));
-
-CREATE INDEX activity_fetch_job_failed ON public.activity_fetch_job USING btree (id DESC) WHERE ((outcome IS NOT NULL) AND (outcome <> ALL (ARRAY['stored'::text, 'skipped'::text, 'deleted'::text])));
+CREATE INDEX activity_fetch_job_by_outcome ON public.activity_fetch_job USING btree (outcome, reason, id DESC);
 
 CREATE INDEX activity_fetch_job_of_athlete ON public.activity_fetch_job USING btree (athlete_id, outcome, id DESC) INCLUDE (reason);
-
-CREATE INDEX activity_fetch_job_open ON public.activity_fetch_job USING btree (id DESC) WHERE (outcome IS NULL);
 
 CREATE INDEX activity_newest ON public.activity USING btree (start_date DESC, activity_id DESC);
 
@@ -1585,11 +1671,11 @@ CREATE INDEX manual_sync_walk_next ON public.manual_sync_walk USING btree (sync_
 
 CREATE INDEX polling_visit_next ON public.polling_visit USING btree (not_before, athlete_id);
 
-CREATE INDEX webhook_event_last_received ON public.webhook_event USING btree (last_received_at);
-
 CREATE INDEX webhook_event_of_athlete ON public.webhook_event USING btree (owner_id, received_at DESC, id DESC);
 
 CREATE INDEX webhook_event_received ON public.webhook_event USING btree (received_at DESC, id DESC);
+
+CREATE INDEX webhook_event_repeated ON public.webhook_event USING btree (last_received_at) WHERE (deliveries > 1);
 
 CREATE INDEX webhook_event_stale ON public.webhook_event USING btree (received_at DESC, id DESC) WHERE (result = 'stale'::text);
 
@@ -1611,7 +1697,7 @@ CREATE VIEW "ActivityFetchJob" AS
     r.created_at AS "createdAt",
     GREATEST(r.requested_at, f.changed_on) AS "updatedAt"
    FROM activity_fetch_job r
-     JOIN fetch_queue() f(boss_job_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
+     JOIN fetch_queue() f(boss_job_id, activity_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
      LEFT JOIN athlete_schedule s ON s.athlete_id = r.athlete_id
   WHERE f.waiting AND r.outcome IS NULL
 UNION ALL
@@ -1628,7 +1714,7 @@ UNION ALL
     r.created_at AS "createdAt",
     GREATEST(r.requested_at, f.changed_on) AS "updatedAt"
    FROM activity_fetch_job r
-     JOIN fetch_queue() f(boss_job_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
+     JOIN fetch_queue() f(boss_job_id, activity_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
   WHERE f.running AND r.outcome IS NULL
 UNION ALL
  SELECT r.id,
@@ -1644,7 +1730,7 @@ UNION ALL
     r.created_at AS "createdAt",
     GREATEST(r.requested_at, f.changed_on) AS "updatedAt"
    FROM activity_fetch_job r
-     JOIN fetch_queue() f(boss_job_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
+     JOIN fetch_queue() f(boss_job_id, activity_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
   WHERE f.completed AND (r.outcome = ANY (ARRAY['stored'::text, 'skipped'::text, 'deleted'::text]))
 UNION ALL
  SELECT r.id,
@@ -1660,8 +1746,8 @@ UNION ALL
     r.created_at AS "createdAt",
     GREATEST(r.requested_at, f.changed_on) AS "updatedAt"
    FROM activity_fetch_job r
-     JOIN fetch_queue() f(boss_job_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
-  WHERE f.ended AND r.outcome IS NOT NULL AND (r.outcome <> ALL (ARRAY['stored'::text, 'skipped'::text, 'deleted'::text]));
+     JOIN fetch_queue() f(boss_job_id, activity_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
+  WHERE f.ended AND (r.outcome = ANY (ARRAY['notFound'::text, 'unauthorized'::text, 'forbidden'::text, 'unknownAthlete'::text, 'exhausted'::text]));
 ALTER VIEW "ActivityFetchJob" ALTER COLUMN force SET DEFAULT false;
 ALTER VIEW "ActivityFetchJob" ALTER COLUMN status SET DEFAULT 'pending'::text;
 ALTER VIEW "ActivityFetchJob" ALTER COLUMN attempts SET DEFAULT 0;

@@ -1,4 +1,3 @@
-import type { PgBoss } from 'pg-boss';
 import type { Reason } from '../../src/domain/job.ts';
 import type { Database } from '../../src/infra/database.ts';
 import { createSecretBox } from '../../src/infra/secret-box.ts';
@@ -28,7 +27,6 @@ export async function connectAthletes(database: Database, athletes: readonly Ben
 /** Asks for a fetch of every activity, in turn over the athletes; all jobs appear at once. */
 export async function requestAll(
   database: Database,
-  boss: PgBoss,
   athletes: readonly BenchAthlete[],
   reason: Reason,
 ): Promise<number> {
@@ -40,7 +38,7 @@ export async function requestAll(
   ).flat();
   await database.transaction(async (tx) => {
     for (let from = 0; from < requests.length; from += BATCH)
-      await requestFetches(boss, tx, requests.slice(from, from + BATCH));
+      await requestFetches(tx, requests.slice(from, from + BATCH));
   });
   return requests.length;
 }

@@ -98,8 +98,11 @@ CREATE TABLE webhook_event (
   last_received_at timestamptz NOT NULL DEFAULT sync_now(),
   CONSTRAINT webhook_event_once UNIQUE (object_id, event_time, aspect_type, object_type)
 );
-CREATE INDEX webhook_event_of_athlete ON webhook_event (owner_id, id DESC);
-CREATE INDEX webhook_event_received ON webhook_event (received_at);
+-- The ledger is read newest first, whole, between two times, of one athlete, or only what was stale.
+CREATE INDEX webhook_event_received ON webhook_event (received_at DESC, id DESC);
+CREATE INDEX webhook_event_of_athlete ON webhook_event (owner_id, received_at DESC, id DESC);
+CREATE INDEX webhook_event_stale ON webhook_event (received_at DESC, id DESC) WHERE result = 'stale';
+CREATE INDEX webhook_event_repeated ON webhook_event (last_received_at) WHERE deliveries > 1;
 
 -- What was asked for. One row for each activity, ever; the pg-boss job named by boss_job_id says how
 -- the newest request stands.
@@ -115,19 +118,17 @@ CREATE TABLE activity_fetch_job (
                CONSTRAINT activity_fetch_job_aspect_known CHECK (aspect IN ('create', 'update', 'delete')),
   event_time   timestamptz, -- of the newest webhook event heard; null when none was
   version      integer     NOT NULL DEFAULT 1, -- counts the requests; a run that began under an older one is followed by one more
-  boss_job_id  uuid        NOT NULL DEFAULT gen_random_uuid() CONSTRAINT activity_fetch_job_boss_job_once UNIQUE,
+  boss_job_id  uuid        NOT NULL DEFAULT gen_random_uuid(),
   outcome      text        -- what came of the newest request; null while it is open
                CONSTRAINT activity_fetch_job_outcome_known CHECK (outcome IN
                  ('stored', 'skipped', 'deleted', 'notFound', 'unauthorized', 'forbidden', 'unknownAthlete', 'exhausted')),
   created_at   timestamptz NOT NULL DEFAULT sync_now(),
   requested_at timestamptz NOT NULL DEFAULT sync_now()
 );
-CREATE INDEX activity_fetch_job_of_athlete ON activity_fetch_job (athlete_id, id DESC);
-CREATE INDEX activity_fetch_job_by_reason ON activity_fetch_job (reason, id DESC);
-CREATE INDEX activity_fetch_job_open ON activity_fetch_job (id DESC) WHERE outcome IS NULL;
-CREATE INDEX activity_fetch_job_done ON activity_fetch_job (id DESC) WHERE outcome IN ('stored', 'skipped', 'deleted');
-CREATE INDEX activity_fetch_job_failed ON activity_fetch_job (id DESC)
-  WHERE outcome IS NOT NULL AND outcome NOT IN ('stored', 'skipped', 'deleted');
+-- Every filter of the list (status is a set of outcomes) is a handful of ranges in id order, however rare
+-- its rows are.
+CREATE INDEX activity_fetch_job_of_athlete ON activity_fetch_job (athlete_id, outcome, id DESC) INCLUDE (reason);
+CREATE INDEX activity_fetch_job_by_outcome ON activity_fetch_job (outcome, reason, id DESC);
 
 -- Runs that did not finish their job: failures, stale reclaims, answers 429. Success needs no row.
 CREATE TABLE fetch_attempt (

@@ -1,6 +1,7 @@
--- The way of a request into pg-boss's queue 'activity-fetch' and out of it. These functions read
--- pg-boss's tables and never write them: what pg-boss must do is returned to the caller, who does it
--- through pg-boss's own interface in the same transaction.
+-- The way of a request into pg-boss's queue 'activity-fetch' and out of it. pg-boss's part is done by
+-- pg-boss's own statements: the functions boss_fetch, boss_complete, boss_delete, boss_update_fetch,
+-- boss_insert_fetch and boss_insert_thumbnail hold their text as the installed pg-boss makes it, and are
+-- written anew at every migration.
 
 -- Lanes are values of pg-boss's priority: four to an athlete, one for each reason.
 CREATE FUNCTION lane_of(p_lane integer, p_reason text) RETURNS integer LANGUAGE sql IMMUTABLE
@@ -15,11 +16,12 @@ AS $$ SELECT CASE WHEN 'webhook' IN (a, b) THEN 'webhook' WHEN 'manual' IN (a, b
 -- pg-boss's rows of the queue. Inlined by the planner, so the partition's own indexes serve; the body
 -- is a string, so that the view below leaves pg-boss free to change its tables.
 CREATE FUNCTION fetch_queue()
-RETURNS TABLE (boss_job_id uuid, waiting boolean, running boolean, completed boolean, ended boolean, lane integer, retry_count integer,
+RETURNS TABLE (boss_job_id uuid, activity_id bigint, waiting boolean, running boolean, completed boolean, ended boolean, lane integer, retry_count integer,
   attempts integer, max_attempts integer, start_after timestamptz, started_on timestamptz, changed_on timestamptz, error text)
 LANGUAGE sql STABLE
 AS $$
   SELECT j.id,
+    j.singleton_key::bigint,
     j.state < 'active' AND NOT j.blocked,
     j.state = 'active' AND j.group_id IS NOT NULL,
     j.state = 'completed',
@@ -37,150 +39,178 @@ AS $$
   WHERE j.name = 'activity-fetch'
 $$;
 
--- Asks for fetches. p_requests: [{activityId, athleteId, reason, force, aspect, eventTime}], at most
--- one for each activity. Coalesces with what stands, by these rules:
+-- A request for a fetch, and what became of it: 'accepted' (a run of its own), 'joined' (part of one that
+-- stands), 'stale' (older than what was heard) or 'duplicate' (heard before).
+CREATE TYPE fetch_request AS (activity_id bigint, athlete_id bigint, reason text, force boolean, aspect text, event_time timestamptz);
+CREATE TYPE fetch_result AS (activity_id bigint, athlete_id bigint, job_id bigint, result text);
+
+-- Locks the athletes' rows of the schedule, which are made where they are missing. A claim of the same
+-- athlete waits until this commits, or has committed before, so a job never lands in a lane that was just
+-- found empty. Everyone locks in this order: athletes by id, then athlete 0, then ledger, requests and
+-- pg-boss's jobs.
+CREATE FUNCTION lock_schedule(p_athletes bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+  v_locked integer;
+BEGIN
+  IF EXISTS (SELECT FROM unnest(p_athletes) a WHERE NOT EXISTS (SELECT FROM athlete_schedule s WHERE s.athlete_id = a)) THEN
+    INSERT INTO athlete_schedule (athlete_id) SELECT DISTINCT a FROM unnest(p_athletes) a ORDER BY a ON CONFLICT DO NOTHING;
+  END IF;
+  PERFORM FROM athlete_schedule s WHERE s.athlete_id = ANY (p_athletes) ORDER BY s.athlete_id FOR UPDATE;
+  GET DIAGNOSTICS v_locked = ROW_COUNT;
+  IF v_locked < (SELECT count(DISTINCT a) FROM unnest(p_athletes) a) THEN
+    RAISE EXCEPTION 'an athlete was erased while a request for them was being accepted' USING ERRCODE = 'serialization_failure';
+  END IF;
+END
+$$;
+
+-- A job as boss_insert_fetch takes it.
+CREATE FUNCTION boss_job(p_id uuid, p_lane integer, p_activity_id bigint, p_athlete_id bigint) RETURNS json LANGUAGE sql STABLE
+AS $$
+  SELECT json_build_object('id', p_id, 'priority', p_lane, 'singletonKey', p_activity_id::text, 'groupId', p_athlete_id::text,
+    'data', json_build_object('activityId', p_activity_id::text))
+$$;
+
+-- Asks for fetches of athletes whose schedule is locked, at most one for each activity. Coalesces with
+-- what stands, by these rules:
 --   pending  joined: the stronger reason, force once set, the newest event
 --   working  one more run follows, for a webhook event or a forced request
 --   finished opened again: same id, attempts 0
 --   an event older than the newest one heard changes nothing ('stale')
--- Returns a row for each request, and in boss_action what pg-boss must do:
---   insert (boss_job_id into lane), reopen (the same, after deleting old_boss_job_id),
---   move (boss_job_id to lane), nothing
-CREATE FUNCTION request_fetch(p_requests jsonb)
-RETURNS TABLE (job_id bigint, activity_id bigint, athlete_id bigint, result text,
-  boss_action text, boss_job_id uuid, old_boss_job_id uuid, lane integer)
-LANGUAGE plpgsql VOLATILE
+CREATE FUNCTION add_requests(p_requests fetch_request[]) RETURNS SETOF fetch_result LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
   v_now timestamptz := sync_now();
-  v_new bigint[];
-  q record;
-  r activity_fetch_job;
-  v_state text;
-  v_athlete_lane integer;
-  v_old_lane integer;
-  v_athletes integer;
-  v_locked integer;
+  v_added fetch_result[];
+  v_jobs text;
+  v_woken boolean;
+  q fetch_request;
 BEGIN
-  -- The schedule's rows first: a claim of the same athlete waits until this commits, or has committed
-  -- before, so a job never lands in a lane that was just found empty. Everyone locks in this order:
-  -- athletes by id, then athlete 0, then requests, then pg-boss's jobs.
-  INSERT INTO athlete_schedule (athlete_id)
-  SELECT DISTINCT x."athleteId" FROM jsonb_to_recordset(p_requests) AS x ("athleteId" bigint)
-  WHERE NOT EXISTS (SELECT FROM athlete_schedule s WHERE s.athlete_id = x."athleteId")
-  ORDER BY 1
-  ON CONFLICT DO NOTHING;
-
-  SELECT count(DISTINCT x."athleteId") INTO v_athletes FROM jsonb_to_recordset(p_requests) AS x ("athleteId" bigint);
-  PERFORM FROM athlete_schedule s
-  WHERE s.athlete_id IN (SELECT x."athleteId" FROM jsonb_to_recordset(p_requests) AS x ("athleteId" bigint))
-  ORDER BY s.athlete_id
-  FOR UPDATE;
-  GET DIAGNOSTICS v_locked = ROW_COUNT;
-  IF v_locked < v_athletes THEN
-    RAISE EXCEPTION 'an athlete was erased while a request for them was being accepted' USING ERRCODE = 'serialization_failure';
-  END IF;
-  IF p_requests @> '[{"aspect": "delete"}]' THEN
+  IF EXISTS (SELECT FROM unnest(p_requests) r WHERE r.aspect = 'delete') THEN
     PERFORM FROM athlete_schedule s WHERE s.athlete_id = 0 FOR UPDATE;
   END IF;
 
-  WITH x AS (
-    SELECT * FROM jsonb_to_recordset(p_requests)
-      AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect text, "eventTime" timestamptz)
-  ), inserted AS (
-    INSERT INTO activity_fetch_job (activity_id, athlete_id, reason, force, aspect, event_time, created_at, requested_at)
-    SELECT "activityId", "athleteId", reason, force, coalesce(aspect, 'create'), "eventTime", v_now, v_now FROM x ORDER BY "activityId"
+  WITH added AS (
+    INSERT INTO activity_fetch_job AS j (activity_id, athlete_id, reason, force, aspect, event_time, created_at, requested_at)
+    SELECT r.activity_id, r.athlete_id, r.reason, r.force, coalesce(r.aspect, 'create'), r.event_time, v_now, v_now
+    FROM unnest(p_requests) r ORDER BY r.activity_id
     ON CONFLICT ON CONSTRAINT activity_fetch_job_activity_once DO NOTHING
-    RETURNING activity_id
+    RETURNING j.id, j.activity_id, j.athlete_id, j.reason, j.aspect, j.boss_job_id
+  ), woken AS (
+    UPDATE athlete_schedule s SET
+      webhook_due_at = CASE WHEN n.webhook THEN least(s.webhook_due_at, greatest(v_now, s.cooldown_until)) ELSE s.webhook_due_at END,
+      manual_due_at = CASE WHEN n.manual THEN least(s.manual_due_at, greatest(v_now, s.cooldown_until)) ELSE s.manual_due_at END,
+      polling_due_at = CASE WHEN n.polling THEN least(s.polling_due_at, greatest(v_now, s.cooldown_until)) ELSE s.polling_due_at END
+    FROM (
+      SELECT CASE WHEN a.aspect = 'delete' THEN 0 ELSE a.athlete_id END AS athlete_id,
+        bool_or(a.reason = 'webhook') AS webhook, bool_or(a.reason = 'manual') AS manual, bool_or(a.reason = 'polling') AS polling
+      FROM added a GROUP BY 1
+    ) n
+    WHERE s.athlete_id = n.athlete_id
+      AND (n.webhook AND coalesce(s.webhook_due_at, 'infinity') > greatest(v_now, s.cooldown_until)
+        OR n.manual AND coalesce(s.manual_due_at, 'infinity') > greatest(v_now, s.cooldown_until)
+        OR n.polling AND coalesce(s.polling_due_at, 'infinity') > greatest(v_now, s.cooldown_until))
+    RETURNING 1
   )
-  SELECT coalesce(array_agg(activity_id), '{}') INTO v_new FROM inserted;
+  SELECT array_agg(ROW(a.activity_id, a.athlete_id, a.id, 'accepted')::fetch_result),
+    json_agg(boss_job(a.boss_job_id, CASE WHEN a.aspect = 'delete' THEN lane_of(0, 'webhook') ELSE lane_of(s.lane, a.reason) END,
+      a.activity_id, a.athlete_id)),
+    EXISTS (SELECT FROM woken)
+  INTO v_added, v_jobs, v_woken FROM added a JOIN athlete_schedule s ON s.athlete_id = a.athlete_id;
 
-  RETURN QUERY
-  SELECT j.id, j.activity_id, j.athlete_id, 'accepted', 'insert', j.boss_job_id, NULL::uuid,
-    CASE WHEN j.aspect = 'delete' THEN lane_of(0, 'webhook') ELSE lane_of(s.lane, j.reason) END
-  FROM activity_fetch_job j JOIN athlete_schedule s ON s.athlete_id = j.athlete_id
-  WHERE j.activity_id = ANY (v_new);
+  IF v_jobs IS NOT NULL THEN
+    PERFORM boss_insert_fetch(v_jobs);
+    RETURN QUERY SELECT * FROM unnest(v_added);
+  END IF;
+  -- Under load nobody needs to be woken for athletes who were due before, and a commit that notifies
+  -- excludes every other one that does. A worker that just now stepped over the athlete locked here asks
+  -- again a little later; a lone request spares it that.
+  IF v_woken OR cardinality(p_requests) = 1 THEN
+    PERFORM pg_notify('activity_sync', 'fetch');
+  END IF;
+  IF coalesce(cardinality(v_added), 0) < cardinality(p_requests) THEN
+    FOR q IN
+      SELECT r.* FROM unnest(p_requests) r
+      WHERE NOT EXISTS (SELECT FROM unnest(v_added) a WHERE a.activity_id = r.activity_id)
+      ORDER BY r.activity_id
+    LOOP
+      RETURN NEXT join_request(q);
+    END LOOP;
+  END IF;
+END
+$$;
 
-  UPDATE athlete_schedule s SET
-    webhook_due_at = CASE WHEN n.webhook THEN least(s.webhook_due_at, greatest(v_now, s.cooldown_until)) ELSE s.webhook_due_at END,
-    manual_due_at = CASE WHEN n.manual THEN least(s.manual_due_at, greatest(v_now, s.cooldown_until)) ELSE s.manual_due_at END,
-    polling_due_at = CASE WHEN n.polling THEN least(s.polling_due_at, greatest(v_now, s.cooldown_until)) ELSE s.polling_due_at END
-  FROM (
-    SELECT CASE WHEN j.aspect = 'delete' THEN 0 ELSE j.athlete_id END AS athlete_id,
-      bool_or(j.reason = 'webhook') AS webhook, bool_or(j.reason = 'manual') AS manual, bool_or(j.reason = 'polling') AS polling
-    FROM activity_fetch_job j WHERE j.activity_id = ANY (v_new) GROUP BY 1
-  ) n
-  WHERE s.athlete_id = n.athlete_id
-    AND (n.webhook AND coalesce(s.webhook_due_at, 'infinity') > greatest(v_now, s.cooldown_until)
-      OR n.manual AND coalesce(s.manual_due_at, 'infinity') > greatest(v_now, s.cooldown_until)
-      OR n.polling AND coalesce(s.polling_due_at, 'infinity') > greatest(v_now, s.cooldown_until));
+-- A request for an activity that was asked for before.
+CREATE FUNCTION join_request(q fetch_request) RETURNS fetch_result LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+  r activity_fetch_job;
+  v_state text;
+  v_old_lane integer;
+  v_old_boss_job_id uuid;
+  v_lane integer;
+BEGIN
+  -- Locked before pg-boss's row is read, so that a run that settles meanwhile is seen as settled.
+  SELECT * INTO r FROM activity_fetch_job j WHERE j.activity_id = q.activity_id FOR UPDATE;
+  IF NOT FOUND THEN -- deleted between the two statements; the next delivery or sweep asks again
+    RAISE EXCEPTION 'the job of activity % was deleted while a request for it was being accepted', q.activity_id
+      USING ERRCODE = 'serialization_failure';
+  END IF;
+  IF q.event_time < r.event_time OR (q.event_time = r.event_time AND r.aspect = 'delete' AND q.aspect <> 'delete') THEN
+    RETURN ROW(r.activity_id, r.athlete_id, r.id, 'stale')::fetch_result;
+  END IF;
 
-  FOR q IN
-    SELECT * FROM jsonb_to_recordset(p_requests)
-      AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect text, "eventTime" timestamptz)
-    WHERE "activityId" <> ALL (v_new) ORDER BY "activityId"
-  LOOP
-    -- Locked before pg-boss's row is read, so that a run that settles meanwhile is seen as settled.
-    SELECT * INTO r FROM activity_fetch_job j WHERE j.activity_id = q."activityId" FOR UPDATE;
-    IF NOT FOUND THEN -- deleted between the two statements; the next delivery or sweep asks again
-      RAISE EXCEPTION 'the job of activity % was deleted while a request for it was being accepted', q."activityId"
-        USING ERRCODE = 'serialization_failure';
-    END IF;
-    job_id := r.id; activity_id := r.activity_id; athlete_id := r.athlete_id;
-    result := 'accepted'; boss_action := 'nothing'; boss_job_id := r.boss_job_id; old_boss_job_id := NULL; lane := NULL;
+  v_old_boss_job_id := r.boss_job_id;
+  SELECT CASE WHEN f.waiting THEN 'waiting' WHEN f.running THEN 'running' ELSE 'finished' END, f.lane
+  INTO v_state, v_old_lane FROM fetch_queue() f WHERE f.boss_job_id = r.boss_job_id;
+  v_state := coalesce(v_state, 'finished');
 
-    IF q."eventTime" < r.event_time OR (q."eventTime" = r.event_time AND r.aspect = 'delete' AND q.aspect <> 'delete') THEN
-      result := 'stale';
-      RETURN NEXT;
-      CONTINUE;
-    END IF;
+  IF v_state = 'running' AND q.event_time IS NULL AND NOT q.force THEN
+    RETURN ROW(r.activity_id, r.athlete_id, r.id, 'joined')::fetch_result;
+  END IF;
+  IF v_state = 'finished' THEN
+    r.boss_job_id := gen_random_uuid();
+    r.reason := q.reason; r.force := q.force; r.outcome := NULL;
+    r.aspect := coalesce(q.aspect, 'create');
+  ELSE
+    r.reason := stronger_reason(r.reason, q.reason); r.force := r.force OR q.force OR v_state = 'running';
+  END IF;
+  IF q.event_time IS NOT NULL THEN
+    r.aspect := q.aspect; r.event_time := q.event_time;
+  END IF;
+  UPDATE activity_fetch_job j SET reason = r.reason, force = r.force, aspect = r.aspect, event_time = r.event_time,
+    outcome = r.outcome, boss_job_id = r.boss_job_id, version = j.version + 1, requested_at = sync_now()
+  WHERE j.id = r.id;
 
-    SELECT CASE WHEN f.waiting THEN 'waiting' WHEN f.running THEN 'running' ELSE 'finished' END, f.lane
-    INTO v_state, v_old_lane FROM fetch_queue() f WHERE f.boss_job_id = r.boss_job_id;
-    IF v_state IS NULL THEN
-      v_state := 'finished'; v_old_lane := NULL;
-    END IF;
+  v_lane := lane_of_job(r.id);
+  IF v_state = 'finished' THEN
+    PERFORM boss_delete('activity-fetch', ARRAY[v_old_boss_job_id]);
+    PERFORM boss_insert_fetch(json_build_array(boss_job(r.boss_job_id, v_lane, r.activity_id, r.athlete_id))::text);
+    PERFORM wake_lane(v_lane, sync_now());
+    PERFORM pg_notify('activity_sync', 'fetch');
+  ELSIF v_state = 'waiting' AND v_lane <> v_old_lane THEN
+    -- A deletion calls nobody, so it waits for no backoff.
+    PERFORM boss_update_fetch((jsonb_build_object('id', r.boss_job_id, 'priority', v_lane)
+      || CASE WHEN r.aspect = 'delete' THEN '{"startAfter": "0"}' ELSE '{}' END::jsonb)::text);
+    PERFORM wake_lane(v_lane, sync_now());
+    PERFORM pg_notify('activity_sync', 'fetch');
+  END IF;
+  RETURN ROW(r.activity_id, r.athlete_id, r.id, CASE WHEN v_state = 'waiting' AND q.event_time IS NULL THEN 'joined' ELSE 'accepted' END)::fetch_result;
+END
+$$;
 
-    IF v_state = 'finished' THEN
-      old_boss_job_id := r.boss_job_id;
-      boss_action := 'reopen';
-      r.boss_job_id := gen_random_uuid();
-      r.reason := q.reason; r.force := q.force; r.outcome := NULL;
-      r.aspect := coalesce(q.aspect, 'create');
-      boss_job_id := r.boss_job_id;
-    ELSIF v_state = 'running' THEN
-      IF q."eventTime" IS NULL AND NOT q.force THEN
-        result := 'joined';
-        RETURN NEXT;
-        CONTINUE;
-      END IF;
-      r.reason := stronger_reason(r.reason, q.reason); r.force := true;
-    ELSE
-      result := CASE WHEN q."eventTime" IS NULL THEN 'joined' ELSE 'accepted' END;
-      r.reason := stronger_reason(r.reason, q.reason); r.force := r.force OR q.force;
-    END IF;
-    IF q."eventTime" IS NOT NULL THEN
-      r.aspect := q.aspect; r.event_time := q."eventTime";
-    END IF;
-
-    UPDATE activity_fetch_job j SET reason = r.reason, force = r.force, aspect = r.aspect, event_time = r.event_time,
-      outcome = r.outcome, boss_job_id = r.boss_job_id, version = j.version + 1, requested_at = v_now
-    WHERE j.id = r.id;
-
-    IF v_state <> 'running' THEN
-      SELECT CASE WHEN r.aspect = 'delete' THEN 0 ELSE s.lane END INTO v_athlete_lane
-      FROM athlete_schedule s WHERE s.athlete_id = r.athlete_id;
-      lane := lane_of(v_athlete_lane, CASE WHEN r.aspect = 'delete' THEN 'webhook' ELSE r.reason END);
-      IF v_state = 'waiting' AND lane <> v_old_lane THEN
-        boss_action := 'move';
-      END IF;
-      IF boss_action <> 'nothing' THEN
-        PERFORM wake_lane(lane, v_now);
-      END IF;
-    END IF;
-    RETURN NEXT;
-  END LOOP;
+-- Asks for fetches: [{activityId, athleteId, reason, force, aspect, eventTime}], at most one for each
+-- activity.
+CREATE FUNCTION request_fetches(p_requests jsonb) RETURNS SETOF fetch_result LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+  v_requests fetch_request[];
+BEGIN
+  SELECT array_agg(ROW(x."activityId", x."athleteId", x.reason, x.force, x.aspect, x."eventTime")::fetch_request) INTO v_requests
+  FROM jsonb_to_recordset(p_requests)
+    AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect text, "eventTime" timestamptz);
+  PERFORM lock_schedule(ARRAY(SELECT r.athlete_id FROM unnest(v_requests) r));
+  RETURN QUERY SELECT * FROM add_requests(v_requests);
 END
 $$;
 
@@ -194,54 +224,57 @@ AS $$
   WHERE s.lane = p_lane / 4
 $$;
 
--- What became of a request, as request_fetch returns it.
-CREATE TYPE fetch_action AS (job_id bigint, activity_id bigint, athlete_id bigint, result text,
-  boss_action text, boss_job_id uuid, old_boss_job_id uuid, lane integer);
-
--- Accepts webhook events of activities: ledger row and request together. p_events:
--- [{objectId, ownerId, aspect, eventTime, subscriptionId, updates}], at most one for each activity.
--- An exact repeat is counted in the ledger and changes nothing else. Wakes the workers once.
-CREATE FUNCTION accept_events(p_events jsonb) RETURNS SETOF fetch_action LANGUAGE plpgsql VOLATILE
+-- Accepts webhook events of activities for good: ledger row, request and job together, at most one event
+-- for each activity; the n-th element of every array is of the n-th event. An exact repeat is counted in
+-- the ledger and changes nothing else.
+CREATE FUNCTION accept_events(p_activities bigint[], p_athletes bigint[], p_aspects text[], p_times timestamptz[],
+  p_subscriptions bigint[], p_updates jsonb[])
+RETURNS SETOF fetch_result LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
-  v_requests jsonb;
-  v_actions fetch_action[];
+  v_requests fetch_request[];
+  v_repeats bigint[];
+  v_results fetch_result[];
 BEGIN
-  WITH e AS (
-    SELECT * FROM jsonb_to_recordset(p_events)
-      AS e ("objectId" bigint, "ownerId" bigint, aspect text, "eventTime" timestamptz, "subscriptionId" bigint, updates jsonb)
-  ), ledger AS (
+  PERFORM lock_schedule(p_athletes);
+  WITH ledger AS (
     INSERT INTO webhook_event AS w (object_type, object_id, aspect_type, owner_id, subscription_id, event_time, updates)
-    SELECT 'activity', "objectId", aspect, "ownerId", "subscriptionId", "eventTime", coalesce(updates, '{}') FROM e ORDER BY "objectId"
+    SELECT 'activity', e.activity_id, e.aspect, e.athlete_id, e.subscription_id, e.event_time, coalesce(e.updates, '{}')
+    FROM unnest(p_activities, p_athletes, p_aspects, p_times, p_subscriptions, p_updates)
+      AS e (activity_id, athlete_id, aspect, event_time, subscription_id, updates)
+    ORDER BY e.activity_id
     ON CONFLICT ON CONSTRAINT webhook_event_once DO UPDATE SET deliveries = w.deliveries + 1, last_received_at = sync_now()
-    RETURNING object_id, deliveries = 1 AS fresh
+    RETURNING w.object_id, w.owner_id, w.aspect_type, w.event_time, w.deliveries
   )
-  SELECT coalesce(jsonb_agg(jsonb_build_object('activityId', "objectId", 'athleteId', "ownerId", 'reason', 'webhook',
-    'force', aspect = 'update', 'aspect', aspect, 'eventTime', "eventTime")), '[]')
-  INTO v_requests FROM e JOIN ledger ON object_id = "objectId" WHERE fresh;
+  SELECT array_agg(ROW(l.object_id, l.owner_id, 'webhook', l.aspect_type = 'update', l.aspect_type, l.event_time)::fetch_request)
+      FILTER (WHERE l.deliveries = 1),
+    array_agg(l.object_id) FILTER (WHERE l.deliveries > 1)
+  INTO v_requests, v_repeats FROM ledger l;
 
-  IF v_requests <> '[]' THEN
-    SELECT array_agg(ROW(f.*)::fetch_action) INTO v_actions FROM request_fetch(v_requests) f;
-    IF EXISTS (SELECT FROM unnest(v_actions) a WHERE a.result = 'stale') THEN
+  IF v_requests IS NOT NULL THEN
+    SELECT array_agg(r) INTO v_results FROM add_requests(v_requests) r;
+    IF EXISTS (SELECT FROM unnest(v_results) r WHERE r.result = 'stale') THEN
       UPDATE webhook_event w SET result = 'stale'
-      FROM jsonb_to_recordset(p_events) AS e ("objectId" bigint, aspect text, "eventTime" timestamptz)
-      JOIN unnest(v_actions) a ON a.activity_id = e."objectId" AND a.result = 'stale'
-      WHERE w.object_type = 'activity' AND w.object_id = e."objectId" AND w.aspect_type = e.aspect AND w.event_time = e."eventTime";
+      FROM unnest(v_requests) q JOIN unnest(v_results) r ON r.activity_id = q.activity_id AND r.result = 'stale'
+      WHERE w.object_type = 'activity' AND w.object_id = q.activity_id AND w.aspect_type = q.aspect AND w.event_time = q.event_time;
     END IF;
-    PERFORM pg_notify('activity_sync', 'fetch');
-    RETURN QUERY SELECT a.* FROM unnest(v_actions) a;
+    RETURN QUERY SELECT * FROM unnest(v_results);
   END IF;
-
-  IF jsonb_array_length(v_requests) < jsonb_array_length(p_events) THEN
+  IF v_repeats IS NOT NULL THEN
     RETURN QUERY
-    SELECT j.id, e."objectId", e."ownerId", 'duplicate', 'nothing', NULL::uuid, NULL::uuid, NULL::integer
-    FROM jsonb_to_recordset(p_events) AS e ("objectId" bigint, "ownerId" bigint)
-    LEFT JOIN activity_fetch_job j ON j.activity_id = e."objectId"
-    WHERE e."objectId" <> ALL (coalesce((SELECT array_agg(a.activity_id) FROM unnest(v_actions) a), '{}'));
+    SELECT e.activity_id, e.athlete_id, j.id, 'duplicate'
+    FROM unnest(p_activities, p_athletes) AS e (activity_id, athlete_id)
+    LEFT JOIN activity_fetch_job j ON j.activity_id = e.activity_id
+    WHERE e.activity_id = ANY (v_repeats);
   END IF;
 END
 $$;
+
+-- Planned once, for every number of events; a plan made while the tables were empty must not scan them
+-- once they are full.
+ALTER FUNCTION accept_events SET plan_cache_mode = force_generic_plan;
+ALTER FUNCTION accept_events SET enable_seqscan = off;
+ALTER FUNCTION accept_events SET enable_bitmapscan = off;
 
 -- Whose turn is it at p_at, with the budget b? Locks the athlete's row of the schedule and returns the lane
 -- to claim from, or (lane null) when to ask again and for what to wait. Webhooks before manual before
@@ -397,15 +430,15 @@ BEGIN
 END
 $$;
 
--- Opens finished requests again as they were asked for. Rows as request_fetch returns them.
-CREATE FUNCTION reopen_jobs(p_job_ids bigint[])
-RETURNS TABLE (job_id bigint, activity_id bigint, athlete_id bigint, result text,
-  boss_action text, boss_job_id uuid, old_boss_job_id uuid, lane integer)
-LANGUAGE plpgsql VOLATILE
+-- Opens finished requests again as they were asked for: same id, a new pg-boss job, attempts 0. Returns how
+-- many, and wakes the workers once.
+CREATE FUNCTION reopen_jobs(p_job_ids bigint[]) RETURNS integer LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
   r record;
+  v_lane integer;
+  v_jobs json[];
+  v_outdated uuid[];
 BEGIN
   PERFORM FROM athlete_schedule s
   WHERE s.athlete_id IN (SELECT j.athlete_id FROM activity_fetch_job j WHERE j.id = ANY (p_job_ids))
@@ -415,16 +448,22 @@ BEGIN
     PERFORM FROM athlete_schedule s WHERE s.athlete_id = 0 FOR UPDATE;
   END IF;
   FOR r IN
-    SELECT j.id, j.boss_job_id AS old_id FROM activity_fetch_job j
+    SELECT j.id, j.activity_id, j.athlete_id, j.boss_job_id AS old_id, gen_random_uuid() AS new_id FROM activity_fetch_job j
     WHERE j.id = ANY (p_job_ids) AND j.outcome IS NOT NULL ORDER BY j.activity_id FOR UPDATE
   LOOP
-    UPDATE activity_fetch_job j SET outcome = NULL, boss_job_id = gen_random_uuid(), version = j.version + 1, requested_at = sync_now()
-    WHERE j.id = r.id
-    RETURNING j.id, j.activity_id, j.athlete_id, j.boss_job_id INTO job_id, activity_id, athlete_id, boss_job_id;
-    lane := lane_of_job(r.id);
-    PERFORM wake_lane(lane, sync_now());
-    result := 'accepted'; boss_action := 'reopen'; old_boss_job_id := r.old_id;
-    RETURN NEXT;
+    UPDATE activity_fetch_job j SET outcome = NULL, boss_job_id = r.new_id, version = j.version + 1, requested_at = sync_now()
+    WHERE j.id = r.id;
+    v_lane := lane_of_job(r.id);
+    PERFORM wake_lane(v_lane, sync_now());
+    v_outdated := v_outdated || r.old_id;
+    v_jobs := v_jobs || boss_job(r.new_id, v_lane, r.activity_id, r.athlete_id);
   END LOOP;
+  IF v_jobs IS NULL THEN
+    RETURN 0;
+  END IF;
+  PERFORM boss_delete('activity-fetch', v_outdated);
+  PERFORM boss_insert_fetch(array_to_json(v_jobs)::text);
+  PERFORM pg_notify('activity_sync', 'fetch');
+  RETURN cardinality(v_jobs);
 END
 $$;

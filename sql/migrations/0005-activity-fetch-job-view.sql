@@ -1,6 +1,5 @@
 -- The documented resource. What was asked for is activity_fetch_job's, how it stands is read from
--- pg-boss. Each status is a branch of its own, so that a lookup by status goes to the index that
--- holds just those rows.
+-- pg-boss. Each status is a branch of its own, so that a lookup by status goes to the index by outcome.
 CREATE VIEW "ActivityFetchJob" AS
   SELECT r.id,
     r.activity_id AS "activityId",
@@ -38,7 +37,7 @@ UNION ALL
     r.created_at, greatest(r.requested_at, f.changed_on)
   FROM activity_fetch_job r
   JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id
-  WHERE f.ended AND r.outcome IS NOT NULL AND r.outcome NOT IN ('stored', 'skipped', 'deleted');
+  WHERE f.ended AND r.outcome IN ('notFound', 'unauthorized', 'forbidden', 'unknownAthlete', 'exhausted');
 
 ALTER VIEW "ActivityFetchJob" ALTER COLUMN force SET DEFAULT false;
 ALTER VIEW "ActivityFetchJob" ALTER COLUMN status SET DEFAULT 'pending';

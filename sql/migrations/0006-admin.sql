@@ -64,21 +64,6 @@ AS $$
   INSERT INTO job_count SELECT reason, outcome, sum(jobs) FROM folded GROUP BY reason, outcome HAVING sum(jobs) <> 0
 $$;
 
--- With the outcome in the middle every filter of the list (status is a set of outcomes) is a handful of
--- ranges in id order, however rare its rows are.
-DROP INDEX activity_fetch_job_of_athlete;
-CREATE INDEX activity_fetch_job_of_athlete ON activity_fetch_job (athlete_id, outcome, id DESC) INCLUDE (reason);
-DROP INDEX activity_fetch_job_by_reason;
-CREATE INDEX activity_fetch_job_by_reason ON activity_fetch_job (reason, outcome, id DESC);
-
--- The ledger is read newest first, whole, between two times, of one athlete, or only what was stale.
-DROP INDEX webhook_event_received;
-CREATE INDEX webhook_event_received ON webhook_event (received_at DESC, id DESC);
-DROP INDEX webhook_event_of_athlete;
-CREATE INDEX webhook_event_of_athlete ON webhook_event (owner_id, received_at DESC, id DESC);
-CREATE INDEX webhook_event_stale ON webhook_event (received_at DESC, id DESC) WHERE result = 'stale';
-CREATE INDEX webhook_event_last_received ON webhook_event (last_received_at);
-
 -- Who did what through the admin interface. Written before the change is made, completed after it: an
 -- entry without a status is a change that did not come to its end.
 CREATE TABLE audit_entry (

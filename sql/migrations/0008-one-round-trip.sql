@@ -1,43 +1,4 @@
--- The steps that every job takes, each as one round trip and one transaction for several jobs. pg-boss's
--- part is done by pg-boss's own statements: the functions boss_fetch, boss_complete, boss_delete,
--- boss_insert_fetch and boss_insert_thumbnail hold their text as the installed pg-boss makes it, and are
--- written anew at every migration.
-
--- Accepts webhook events of activities for good: as accept_events, and what pg-boss must do is done. Raises
--- SY002 when a waiting job must change its lane: nothing is changed, and the caller takes the long way.
-CREATE FUNCTION accept_events_at_once(p_events jsonb)
-RETURNS TABLE (activity_id bigint, athlete_id bigint, job_id bigint, result text)
-LANGUAGE plpgsql VOLATILE
-AS $$
-#variable_conflict use_column
-DECLARE
-  v_actions fetch_action[];
-  v_outdated uuid[];
-  v_added text;
-BEGIN
-  SELECT array_agg(f) INTO v_actions FROM accept_events(p_events) f;
-  IF EXISTS (SELECT FROM unnest(v_actions) a WHERE a.boss_action = 'move') THEN
-    RAISE EXCEPTION 'a job changes its lane' USING ERRCODE = 'SY002';
-  END IF;
-  SELECT array_agg(a.old_boss_job_id) FILTER (WHERE a.boss_action = 'reopen'),
-    json_agg(json_build_object('id', a.boss_job_id, 'priority', a.lane, 'singletonKey', a.activity_id::text, 'groupId', a.athlete_id::text,
-      'data', json_build_object('activityId', a.activity_id::text))) FILTER (WHERE a.boss_action IN ('insert', 'reopen'))
-  INTO v_outdated, v_added FROM unnest(v_actions) a;
-  IF v_outdated IS NOT NULL THEN
-    PERFORM boss_delete('activity-fetch', v_outdated);
-  END IF;
-  IF v_added IS NOT NULL THEN
-    PERFORM boss_insert_fetch(v_added);
-  END IF;
-  RETURN QUERY SELECT a.activity_id, a.athlete_id, a.job_id, a.result FROM unnest(v_actions) a;
-END
-$$;
-
--- Planned once, for every number of events; a plan made while the tables were empty must not scan them
--- once they are full.
-ALTER FUNCTION accept_events_at_once(jsonb) SET plan_cache_mode = force_generic_plan;
-ALTER FUNCTION accept_events_at_once(jsonb) SET enable_seqscan = off;
-ALTER FUNCTION accept_events_at_once(jsonb) SET enable_bitmapscan = off;
+-- The steps that every job takes, each as one round trip and one transaction for several jobs.
 
 -- Claims up to p_most jobs whose turn it is: lane, job, budget and cooldown together, or nothing at all. A
 -- row for each: claim is 'run', or 'orphan' for a job whose request is gone. When fewer could be claimed, a
@@ -92,7 +53,7 @@ BEGIN
     INTO job_id, activity_id, athlete_id, reason, force, aspect, version, requested_at,
       known_athlete, access_token, token_expires_at, scope, athlete_state, known_activity
     FROM activity_fetch_job j LEFT JOIN athlete a ON a.athlete_id = j.athlete_id
-    WHERE j.boss_job_id = v_job.o_id;
+    WHERE j.activity_id = v_job.o_activity_id AND j.boss_job_id = v_job.o_id;
     claim := CASE WHEN FOUND THEN 'run' ELSE 'orphan' END;
     needs_call := claim = 'run' AND aspect <> 'delete' AND known_athlete AND athlete_state <> 'reconnect' AND (force OR NOT known_activity);
     started_at := v_now;
@@ -140,38 +101,52 @@ AS $$
 #variable_conflict use_column
 DECLARE
   v_runs stored_run[];
-  v_unmoved bigint[];
-  v_moved bigint[];
+  v_athletes bigint[];
+  v_settled bigint[];
+  v_claimed uuid[];
+  v_claims text[];
   v_completed uuid[];
+  v_moved bigint[];
   v_stored bigint[];
 BEGIN
-  SELECT array_agg(r ORDER BY r."activityId") INTO v_runs FROM jsonb_populate_recordset(NULL::stored_run, p_runs) r;
-  PERFORM FROM athlete_schedule s
-  WHERE s.athlete_id IN (SELECT r."athleteId" FROM unnest(v_runs) r)
-  ORDER BY s.athlete_id
-  FOR UPDATE;
-  -- Locked, so that a notification waits, or has been counted.
-  SELECT array_agg(j.id) FILTER (WHERE j.version = r.version), array_agg(j.id) FILTER (WHERE j.version <> r.version)
-  INTO v_unmoved, v_moved
-  FROM unnest(v_runs) r CROSS JOIN LATERAL (
-    SELECT j.id, j.version FROM activity_fetch_job j WHERE j.id = r."jobId" FOR UPDATE
-  ) j;
-  SELECT o_ids INTO v_completed FROM boss_complete('activity-fetch',
-    (SELECT array_agg(r."bossJobId") FROM unnest(v_runs) r WHERE r."jobId" = ANY (v_unmoved)), NULL,
-    (SELECT array_agg(r."bossJobId"::text || ':' || r."retryCount") FROM unnest(v_runs) r WHERE r."jobId" = ANY (v_unmoved)));
+  SELECT array_agg(r ORDER BY r."activityId"), array_agg(r."athleteId") INTO v_runs, v_athletes
+  FROM jsonb_populate_recordset(NULL::stored_run, p_runs) r;
+  PERFORM FROM athlete_schedule s WHERE s.athlete_id = ANY (v_athletes) ORDER BY s.athlete_id FOR UPDATE;
+  -- Ends the requests that nobody changed meanwhile; a notification waits, or has been counted.
+  WITH settled AS (
+    UPDATE activity_fetch_job j SET outcome = 'stored' FROM unnest(v_runs) r
+    WHERE j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId"
+    RETURNING j.id, r."bossJobId" AS boss_job_id, r."bossJobId"::text || ':' || r."retryCount" AS claim
+  )
+  SELECT array_agg(id), array_agg(boss_job_id), array_agg(claim) INTO v_settled, v_claimed, v_claims FROM settled;
+  v_completed := coalesce(boss_complete('activity-fetch', v_claimed, NULL, v_claims), '{}');
 
-  UPDATE activity_fetch_job j SET outcome = 'stored' WHERE j.id = ANY (v_unmoved) AND j.boss_job_id = ANY (v_completed);
-  PERFORM end_cooldown(r."athleteId", r."cooldownMs", r."answeredAgoMs") FROM unnest(v_runs) r WHERE r."bossJobId" = ANY (v_completed);
-  DELETE FROM activity_tombstone t USING unnest(v_runs) r
-  WHERE t.activity_id = r."activityId" AND t.deleted_at <= r."startedAt" AND r."bossJobId" = ANY (v_completed);
-  WITH saved AS (
+  IF cardinality(v_completed) < cardinality(v_runs) THEN
+    -- Open again: pg-boss has given these claims to another.
+    UPDATE activity_fetch_job j SET outcome = NULL WHERE j.id = ANY (v_settled) AND j.boss_job_id <> ALL (v_completed);
+    SELECT array_agg(j.id) INTO v_moved FROM unnest(v_runs) r JOIN activity_fetch_job j ON j.id = r."jobId" AND j.version <> r.version;
+  END IF;
+  UPDATE athlete_schedule s SET
+    cooldown_until = x.until,
+    webhook_due_at = CASE WHEN s.webhook_due_at = s.cooldown_until THEN x.until ELSE s.webhook_due_at END,
+    manual_due_at = CASE WHEN s.manual_due_at = s.cooldown_until THEN x.until ELSE s.manual_due_at END,
+    polling_due_at = CASE WHEN s.polling_due_at = s.cooldown_until THEN x.until ELSE s.polling_due_at END
+  FROM (
+    SELECT r."athleteId" AS athlete_id, sync_clock() + (r."cooldownMs" - r."answeredAgoMs") * interval '1 ms' AS until
+    FROM unnest(v_runs) r WHERE r."bossJobId" = ANY (v_completed)
+  ) x
+  WHERE s.athlete_id = x.athlete_id;
+  WITH forgotten AS (
+    DELETE FROM activity_tombstone t USING unnest(v_runs) r
+    WHERE t.activity_id = r."activityId" AND t.deleted_at <= r."startedAt" AND r."bossJobId" = ANY (v_completed)
+  ), saved AS (
     INSERT INTO activity AS a (activity_id, athlete_id, name, sport_type, start_date, timezone, distance_m,
       moving_time_s, elapsed_time_s, elevation_gain_m, private, polyline, detail, fetched_at)
     SELECT r."activityId", r."athleteId", r.name, r."sportType", r."startDate", r.timezone, r."distanceM",
       r."movingTimeS", r."elapsedTimeS", r."elevationGainM", r.private, r.polyline, p_details -> r.n, sync_now()
     FROM unnest(v_runs) r
     WHERE r."bossJobId" = ANY (v_completed)
-      AND NOT EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = r."activityId")
+      AND NOT EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = r."activityId" AND t.deleted_at > r."startedAt")
     ON CONFLICT (activity_id) DO UPDATE SET
       athlete_id = excluded.athlete_id, name = excluded.name, sport_type = excluded.sport_type, start_date = excluded.start_date,
       timezone = excluded.timezone, distance_m = excluded.distance_m, moving_time_s = excluded.moving_time_s,

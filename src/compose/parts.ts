@@ -105,7 +105,7 @@ export function createParts(options: {
     budget,
     transport,
     provider,
-    accessTokens: createAccessTokens({ database, boss, secretBox, provider, metrics, now }),
+    accessTokens: createAccessTokens({ database, secretBox, provider, metrics, now }),
     readWaits: createPacedRead(() => countWaits(database)),
     userAgent,
     has,

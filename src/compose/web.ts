@@ -99,7 +99,7 @@ function createPublicWeb(
     about: { version: VERSION, url: baseUrl },
   });
   const webhook = createWebhook({
-    acceptWebhook: createAcceptWebhook(database, boss),
+    acceptWebhook: createAcceptWebhook(database),
     deauthorize: erase,
     knownSubscriptions,
     verifyToken,

@@ -1,4 +1,3 @@
-import type { PgBoss } from 'pg-boss';
 import type { ActivityEvent } from '../domain/job.ts';
 import type { Database } from '../infra/database.ts';
 import { acceptActivityEvents, type RequestResult } from '../queue/requests.ts';
@@ -15,9 +14,9 @@ const OF_ONE_EVENT = /^(22|23|54)...$/;
  * The webhook's way into the database. Under load, many deliveries share one transaction: what arrives
  * while one commits makes the next.
  */
-export function createAcceptWebhook(database: Database, boss: PgBoss): AcceptWebhook {
+export function createAcceptWebhook(database: Database): AcceptWebhook {
   const acceptTogether = async (events: ActivityEvent[]): Promise<RequestResult[]> => {
-    const results = await acceptActivityEvents(database, boss, events);
+    const results = await acceptActivityEvents(database, events);
     const byActivity = new Map(results.map((result) => [result.activityId, result]));
     return events.map((event) => byActivity.get(event.objectId) as RequestResult);
   };

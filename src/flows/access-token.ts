@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import type { Metrics } from '../infra/metrics.ts';
@@ -44,7 +43,6 @@ export interface AccessTokens {
 
 export function createAccessTokens(deps: {
   database: Database;
-  boss: PgBoss;
   secretBox: SecretBox;
   provider: Provider;
   metrics: Metrics;
@@ -132,7 +130,7 @@ const SAVE_WAITS_MS = [100, 200, 400, 800, 1600, 3200, 6400, 12_800];
  * @throws `problem` when that does not succeed; the athlete must connect again then
  */
 async function saveLate(
-  deps: { database: Database; boss: PgBoss },
+  deps: { database: Database },
   athleteId: Int64,
   pair: NewPair,
   problem: Error,
@@ -144,7 +142,7 @@ async function saveLate(
         await lockTokens(tx, athleteId);
         const refused = await replaceTokens(tx, athleteId, pair.spent, pair.sealed);
         // Somebody came in between with the spent one, and was refused.
-        if (refused) await reopenJobs(deps.boss, tx, await findJobsRefusedForAthlete(tx, athleteId));
+        if (refused) await reopenJobs(tx, await findJobsRefusedForAthlete(tx, athleteId));
         return true;
       })
       .catch((error: Error) => {

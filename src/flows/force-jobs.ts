@@ -1,6 +1,5 @@
-import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
-import type { Database } from '../infra/database.ts';
+import type { Database, Queryable } from '../infra/database.ts';
 import { requestFetches } from '../queue/requests.ts';
 import { readFetchJobs } from '../store/fetch-jobs.ts';
 import { type JobFilter, listJobIds } from '../store/job-pages.ts';
@@ -14,30 +13,21 @@ const BATCH = 500;
  * @param signal stops between two batches
  * @returns how many
  */
-export async function forceJobs(
-  deps: { database: Database; boss: PgBoss },
-  filter: JobFilter,
-  signal: AbortSignal,
-): Promise<number> {
+export async function forceJobs(deps: { database: Database }, filter: JobFilter, signal: AbortSignal): Promise<number> {
   let forced = 0;
   let last: Int64 | undefined;
   while (!signal.aborted) {
     const ids = await listJobIds(deps.database, filter, last, BATCH);
     if (ids.length === 0) break;
-    forced += await repeatTransaction(deps.database, (tx) => forceBatch(deps.boss, tx, ids));
+    forced += await repeatTransaction(deps.database, (tx) => forceBatch(tx, ids));
     last = ids.at(-1);
   }
   return forced;
 }
 
-async function forceBatch(
-  boss: PgBoss,
-  tx: Parameters<typeof requestFetches>[1],
-  ids: readonly Int64[],
-): Promise<number> {
+async function forceBatch(tx: Queryable, ids: readonly Int64[]): Promise<number> {
   const jobs = (await readFetchJobs(tx, ids)).filter(({ outcome }) => outcome !== 'deleted');
   const results = await requestFetches(
-    boss,
     tx,
     jobs.map(({ activityId, athleteId }) => ({ activityId, athleteId, reason: 'manual', force: true })),
   );

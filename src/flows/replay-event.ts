@@ -1,4 +1,3 @@
-import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import { type RequestResult, requestFetches } from '../queue/requests.ts';
@@ -10,14 +9,11 @@ import { repeatTransaction } from './repeat-transaction.ts';
  * a delete event, deleted, even when newer events came since.
  * @returns what became of the request; undefined when the ledger has no such event
  */
-export async function replayEvent(
-  deps: { database: Database; boss: PgBoss },
-  id: Int64,
-): Promise<RequestResult | undefined> {
+export async function replayEvent(deps: { database: Database }, id: Int64): Promise<RequestResult | undefined> {
   return repeatTransaction(deps.database, async (tx) => {
     const event = await findEvent(tx, id);
     if (!event) return undefined;
-    const [result] = await requestFetches(deps.boss, tx, [
+    const [result] = await requestFetches(tx, [
       {
         activityId: event.activityId,
         athleteId: event.athleteId,

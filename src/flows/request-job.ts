@@ -1,4 +1,3 @@
-import type { PgBoss } from 'pg-boss';
 import type { FetchRequest } from '../domain/job.ts';
 import type { Database } from '../infra/database.ts';
 import { requestFetches } from '../queue/requests.ts';
@@ -17,7 +16,7 @@ export class OtherAthleteError extends Error {
  * @throws OtherAthleteError
  */
 export async function requestJob(
-  deps: { database: Database; boss: PgBoss },
+  deps: { database: Database },
   request: FetchRequest,
 ): Promise<{ job: FetchJob; joined: boolean }> {
   return repeatTransaction(deps.database, async (tx) => {
@@ -27,7 +26,7 @@ export async function requestJob(
         `Job ${standing.id} says that activity ${request.activityId} is athlete ${standing.athleteId}'s. Delete that job if it is wrong, then ask again.`,
       );
     }
-    await requestFetches(deps.boss, tx, [request]);
+    await requestFetches(tx, [request]);
     const job = (await findFetchJobOfActivity(tx, request.activityId)) as FetchJob;
     return { job, joined: standing?.status === 'pending' || standing?.status === 'working' };
   });

@@ -25,7 +25,7 @@ export async function retryJob(deps: Dependencies, id: Int64): Promise<FetchJob 
     if (!job) return undefined;
     if (job.status === 'working') return 'working';
     if (job.status === 'pending') await endBackoff(deps.boss, tx, id);
-    else await reopenJobs(deps.boss, tx, [id]);
+    else await reopenJobs(tx, [id]);
     return findFetchJob(tx, id);
   });
 }
@@ -46,7 +46,7 @@ export async function retryJobs(
   while (!signal.aborted) {
     const ids = await listJobIds(deps.database, filter, last, BATCH);
     if (ids.length === 0) break;
-    retried += await repeatTransaction(deps.database, (tx) => reopenJobs(deps.boss, tx, ids));
+    retried += await repeatTransaction(deps.database, (tx) => reopenJobs(tx, ids));
     last = ids.at(-1);
   }
   return retried;

@@ -1,4 +1,3 @@
-import type { PgBoss } from 'pg-boss';
 import { backoffMs } from '../domain/backoff.ts';
 import { MAX_ATTEMPTS } from '../domain/job.ts';
 import type { Database, Queryable } from '../infra/database.ts';
@@ -21,7 +20,6 @@ import type { ListPage, PageAnswer } from './list-page.ts';
 
 export interface SyncDependencies {
   database: Database;
-  boss: PgBoss;
   listPage: ListPage;
   backoff: { baseMs: number; capMs: number };
   random: () => number;
@@ -44,16 +42,11 @@ export async function syncAthlete(deps: SyncDependencies, step: PageStep, signal
     case 'failed':
       return syncLater(deps, step, answer.error);
     case 'page':
-      return deps.database.transaction((tx) => takePage(deps, tx, step, answer));
+      return deps.database.transaction((tx) => takePage(tx, step, answer));
   }
 }
 
-async function takePage(
-  deps: SyncDependencies,
-  tx: Queryable,
-  step: PageStep,
-  page: Extract<PageAnswer, { kind: 'page' }>,
-): Promise<void> {
+async function takePage(tx: Queryable, step: PageStep, page: Extract<PageAnswer, { kind: 'page' }>): Promise<void> {
   const connectedAt = await lockListedAthlete(tx, step.athleteId);
   if (!connectedAt) throw new SyncLostError('The athlete was erased while their list was read.');
   const afterMs = step.afterS === null ? Number.NEGATIVE_INFINITY : step.afterS * 1000;
@@ -71,7 +64,7 @@ async function takePage(
     reason: 'manual' as const,
     force: step.force,
   }));
-  const results = await requestFetches(deps.boss, tx, requests);
+  const results = await requestFetches(tx, requests);
   await addSyncItems(
     tx,
     step.syncId,

@@ -14,14 +14,15 @@ export async function installBossStatements(boss: PgBoss, database: Queryable): 
     boss.fetch(FETCH_QUEUE, { batchSize: 1, minPriority: 0, maxPriority: 0, includeMetadata: true, db }),
   );
   const complete = await statementOf((db) => boss.complete(FETCH_QUEUE, { id: ANY_ID, retryCount: 0 }, null, { db }));
+  const update = await statementOf((db) => boss.update(FETCH_QUEUE, undefined, { id: ANY_ID, priority: 0, db }));
   const remove = await statementOf((db) => boss.deleteJob(FETCH_QUEUE, ANY_ID, { db }));
   await database.query(
     functionOf(
       'boss_fetch',
-      'integer, integer, OUT o_id uuid, OUT o_retry_count integer, OUT o_retry_limit integer, OUT o_start_after timestamptz',
+      'integer, integer, OUT o_id uuid, OUT o_activity_id bigint, OUT o_retry_count integer, OUT o_retry_limit integer, OUT o_start_after timestamptz',
       `
     ${fetch} INTO v_row;
-    o_id := v_row.id; o_retry_count := v_row."retryCount"; o_retry_limit := v_row."retryLimit"; o_start_after := v_row."startAfter";`,
+    o_id := v_row.id; o_activity_id := v_row."singletonKey"; o_retry_count := v_row."retryCount"; o_retry_limit := v_row."retryLimit"; o_start_after := v_row."startAfter";`,
     ),
   );
   await database.query(
@@ -40,6 +41,15 @@ export async function installBossStatements(boss: PgBoss, database: Queryable): 
       `
     ${remove} INTO v_row;
     o_ids := v_row.ids;`,
+    ),
+  );
+  await database.query(
+    functionOf(
+      'boss_update_fetch',
+      'text, OUT o_id uuid',
+      `
+    ${update} INTO v_row;
+    o_id := v_row.id;`,
     ),
   );
   for (const [name, queue] of [

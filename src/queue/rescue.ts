@@ -16,7 +16,7 @@ export async function rescueStaleRuns(
   const stale = await database.query<StaleRow>(
     `SELECT f.boss_job_id, f.retry_count, f.attempts, r.id AS job_id, f.started_on::text AS started_at,
        r.version - (r.requested_at > f.started_on)::int AS version
-     FROM fetch_queue() f JOIN activity_fetch_job r ON r.boss_job_id = f.boss_job_id
+     FROM fetch_queue() f JOIN activity_fetch_job r ON r.activity_id = f.activity_id AND r.boss_job_id = f.boss_job_id
      WHERE f.running AND f.started_on < sync_now() - $1 * interval '1 ms'
      ORDER BY f.started_on LIMIT 1000`,
     [options.staleAfterMs],

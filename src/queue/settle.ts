@@ -38,7 +38,7 @@ export async function completeRun(
 ): Promise<boolean> {
   const moved = await settleRequest(tx, run, outcome, cooldown);
   await mustAffectOne(run, boss.complete(FETCH_QUEUE, claimOf(run), null, { db: tx }));
-  if (moved) await runOnceMore(boss, tx, run, outcome);
+  if (moved) await runOnceMore(tx, run, outcome);
   return moved;
 }
 
@@ -56,7 +56,7 @@ export async function failRun(
 ): Promise<boolean> {
   const moved = await settleRequest(tx, run, outcome, cooldown);
   await endFailed(boss, tx, run, error);
-  if (moved) await runOnceMore(boss, tx, run, outcome);
+  if (moved) await runOnceMore(tx, run, outcome);
   return moved;
 }
 
@@ -83,7 +83,7 @@ export async function retryRun(
       await setOutcome(tx, run, 'exhausted');
       return 'failed';
     }
-    await runOnceMore(boss, tx, run, 'exhausted');
+    await runOnceMore(tx, run, 'exhausted');
     return 'retry';
   }
   await mustAffectOne(run, boss.fail(FETCH_QUEUE, claimOf(run), { message: error }, { db: tx }));
@@ -150,9 +150,9 @@ async function settleRequest(tx: Queryable, run: Run, outcome: Outcome, cooldown
   return row?.settled === 'moved';
 }
 
-async function runOnceMore(boss: PgBoss, tx: Queryable, run: ClaimedRun, outcome: Outcome): Promise<void> {
+async function runOnceMore(tx: Queryable, run: ClaimedRun, outcome: Outcome): Promise<void> {
   await setOutcome(tx, run, outcome);
-  await reopenJobs(boss, tx, [run.jobId]);
+  await reopenJobs(tx, [run.jobId]);
 }
 
 async function setOutcome(tx: Queryable, run: ClaimedRun, outcome: Outcome): Promise<void> {

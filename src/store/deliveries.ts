@@ -1,13 +1,14 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 import { listKnownSubscriptions } from './subscriptions.ts';
+import { LAST_RECEIVED } from './webhook-events.ts';
 
 /** Reads what the database knows about deliveries: whom it trusts, and when the last one came. */
 export async function readDeliveries(
   database: Queryable,
 ): Promise<{ trusted: Int64[]; lastReceivedAt: Date | undefined; athletes: number }> {
   const [row] = await database.query<{ last: Date | null; athletes: number }>(
-    `SELECT (SELECT max(last_received_at) FROM webhook_event) AS last, (SELECT count(*)::int FROM athlete) AS athletes`,
+    `SELECT (${LAST_RECEIVED}) AS last, (SELECT count(*)::int FROM athlete) AS athletes`,
     [],
   );
   return {

@@ -17,7 +17,7 @@ export async function countJobsByReason(database: Queryable): Promise<JobCountsB
     ),
     database.query<{ reason: Reason; jobs: number }>(
       `SELECT r.reason, count(*)::int AS jobs FROM activity_fetch_job r
-       WHERE r.outcome IS NULL AND r.boss_job_id = ANY (ARRAY(SELECT f.boss_job_id FROM fetch_queue() f WHERE f.running))
+       WHERE r.outcome IS NULL AND r.activity_id = ANY (ARRAY(SELECT f.activity_id FROM fetch_queue() f WHERE f.running))
        GROUP BY r.reason`,
       [],
     ),
@@ -49,7 +49,7 @@ export async function countJobs(database: Queryable, filter: JobFilter): Promise
     const counts = sumCounts(await countJobsByReason(database), filter.reason ? [filter.reason] : REASONS);
     return filter.status ? counts[filter.status] : counts.pending + counts.working + counts.done + counts.failed;
   }
-  const running = 'r.boss_job_id = ANY (ARRAY(SELECT f.boss_job_id FROM fetch_queue() f WHERE f.running))';
+  const running = 'r.activity_id = ANY (ARRAY(SELECT f.activity_id FROM fetch_queue() f WHERE f.running))';
   const outcomes = outcomesOf(filter.status);
   const [row] = await database.query<{ jobs: number }>(
     `SELECT count(*)::int AS jobs FROM activity_fetch_job r

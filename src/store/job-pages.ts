@@ -1,5 +1,5 @@
 import type { Int64 } from '../domain/int64.ts';
-import { type JobStatus, OUTCOMES, type Outcome, type Reason } from '../domain/job.ts';
+import { type JobStatus, OUTCOMES, type Outcome, REASONS, type Reason } from '../domain/job.ts';
 import type { Queryable } from '../infra/database.ts';
 
 /** Which jobs; what is undefined is not looked at. */
@@ -49,33 +49,35 @@ export async function listJobIds(
   return rows.map((row) => row.id);
 }
 
-const RUNNING = 'SELECT f.boss_job_id FROM fetch_queue() f WHERE f.running';
+const RUNNING = 'SELECT f.activity_id FROM fetch_queue() f WHERE f.running';
 
 // Every statement below reads one index, or one range of it for each outcome, in the order of the page.
 function pageOf(filter: JobFilter, conditions: string[], limit: number): string {
   const select = (more: readonly string[], order = 'r.id DESC') =>
     `SELECT r.id FROM activity_fetch_job r WHERE ${[...conditions, ...more].join(' AND ') || 'true'} ORDER BY ${order} LIMIT ${limit}`;
   // Few jobs run at any time, among any number that wait.
-  if (filter.status === 'working') return select(['r.outcome IS NULL', `r.boss_job_id = ANY (ARRAY(${RUNNING}))`]);
-  const notRunning = filter.status === 'pending' ? [`r.boss_job_id <> ALL (ARRAY(${RUNNING}))`] : [];
-  const ofOneActivity = filter.activityId !== undefined;
-  if (ofOneActivity || (filter.athleteId === undefined && filter.reason === undefined)) {
-    return select([...statusCondition(filter.status), ...notRunning]);
+  if (filter.status === 'working') return select(['r.outcome IS NULL', `r.activity_id = ANY (ARRAY(${RUNNING}))`]);
+  const notRunning = filter.status === 'pending' ? [`r.activity_id <> ALL (ARRAY(${RUNNING}))`] : [];
+  const { activityId, athleteId, reason, status } = filter;
+  if (activityId !== undefined || (athleteId === undefined && reason === undefined && status === undefined)) {
+    return select([...statusCondition(status), ...notRunning]);
   }
   // Ordered by the outcome too, which is the same throughout a range: only the index of the athlete or of
-  // the reason has that order, so the planner cannot hope for luck in an index of all ids.
-  const ranges = outcomesOf(filter.status).map(
-    (outcome) => `(${select([outcomeIs(outcome), ...notRunning], 'r.outcome, r.id DESC')})`,
+  // the outcome has that order, so the planner cannot hope for luck in an index of all ids.
+  const reasons =
+    athleteId === undefined && reason === undefined ? REASONS.map((one) => [`r.reason = '${one}'`]) : [[]];
+  const ranges = outcomesOf(status).flatMap((outcome) =>
+    reasons.map((ofReason) => `(${select([...ofReason, outcomeIs(outcome), ...notRunning], 'r.outcome, r.id DESC')})`),
   );
   return `SELECT id FROM (${ranges.join(' UNION ALL ')}) ranges ORDER BY id DESC LIMIT ${limit}`;
 }
 
-// In the words of the partial indexes.
 function statusCondition(status: JobStatus | undefined): string[] {
   if (status === undefined) return [];
-  if (status === 'done') return [`r.outcome IN ('stored', 'skipped', 'deleted')`];
-  if (status === 'failed') return [`r.outcome IS NOT NULL AND r.outcome NOT IN ('stored', 'skipped', 'deleted')`];
-  return ['r.outcome IS NULL'];
+  const outcomes = outcomesOf(status).filter((outcome) => outcome !== null);
+  return [
+    outcomes.length === 0 ? 'r.outcome IS NULL' : `r.outcome IN (${outcomes.map((one) => `'${one}'`).join(', ')})`,
+  ];
 }
 
 function outcomeIs(outcome: Outcome | null): string {

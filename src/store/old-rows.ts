@@ -6,7 +6,7 @@ export type KeptForATime = (typeof KEPT_FOR_A_TIME)[number];
 
 const DELETE_BATCH: Record<KeptForATime, string> = {
   'ledger entries': `DELETE FROM webhook_event WHERE id = ANY (ARRAY(
-    SELECT id FROM webhook_event WHERE last_received_at < $1 ORDER BY last_received_at LIMIT 1000)) RETURNING 1 AS one`,
+    SELECT id FROM webhook_event WHERE received_at < $1 AND last_received_at < $1 ORDER BY received_at LIMIT 1000)) RETURNING 1 AS one`,
   tombstones: `DELETE FROM activity_tombstone WHERE activity_id = ANY (ARRAY(
     SELECT activity_id FROM activity_tombstone WHERE deleted_at < $1 ORDER BY deleted_at LIMIT 1000)) RETURNING 1 AS one`,
   'audit entries': `DELETE FROM audit_entry WHERE id = ANY (ARRAY(

@@ -109,8 +109,12 @@ const JOB = `CASE WHEN r.id IS NOT NULL THEN jsonb_build_object('id', r.id::text
     WHEN f.running THEN 'working' ELSE 'pending' END,
   'outcome', r.outcome, 'error', f.error) END`;
 
+// A repeat may be newer than every first delivery.
+export const LAST_RECEIVED = `SELECT greatest((SELECT max(received_at) FROM webhook_event),
+  (SELECT max(last_received_at) FROM webhook_event WHERE deliveries > 1))`;
+
 /** When the newest delivery was accepted; null while the ledger is empty. */
 export async function findLastReceived(database: Queryable): Promise<Date | null> {
-  const [row] = await database.query<{ at: Date | null }>('SELECT max(last_received_at) AS at FROM webhook_event', []);
+  const [row] = await database.query<{ at: Date | null }>(`SELECT (${LAST_RECEIVED}) AS at`, []);
   return row?.at ?? null;
 }

@@ -1,3 +1,4 @@
+import type { PgBoss } from 'pg-boss';
 import type { Clock } from '../domain/clock.ts';
 import { type SyncDependencies, syncAthlete, syncLater } from '../flows/sync-athlete.ts';
 import { clearCancelled, countFetched } from '../flows/sync-count.ts';
@@ -16,6 +17,7 @@ const MIN_LEASE_MS = 1000;
 const CALLS_OF_A_STEP = 3;
 
 export type SyncWorkerDependencies = SyncDependencies & {
+  boss: PgBoss;
   clock: Clock;
   config: Config;
   hub: NotifyHub;

@@ -289,14 +289,14 @@ describe('DELETE /api/admin/activity-jobs', () => {
   });
 
   it('deletes more than one batch', async () => {
-    const { database, boss } = rig.service;
+    const { database } = rig.service;
     const requests = Array.from({ length: 1100 }, () => ({
       activityId: newId(),
       athleteId: '42',
       reason: 'polling' as const,
       force: false,
     }));
-    await database.transaction((tx) => requestFetches(boss, tx, requests));
+    await database.transaction((tx) => requestFetches(tx, requests));
     const { body } = await ask(rig, 'DELETE', `${JOBS}?status=pending&athleteId=42`);
     expect(body).toEqual({ deleted: 1100 });
   });
@@ -317,7 +317,7 @@ describe('POST /api/admin/activity-jobs/retry', () => {
       reason: 'polling' as const,
       force: false,
     }));
-    await database.transaction((tx) => requestFetches(boss, tx, requests));
+    await database.transaction((tx) => requestFetches(tx, requests));
     const rows = await database.query<{ boss_job_id: string }>(
       `UPDATE activity_fetch_job SET outcome = 'notFound' WHERE athlete_id = 51 RETURNING boss_job_id`,
     );

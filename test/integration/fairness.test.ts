@@ -8,10 +8,10 @@ describe('whose turn it is', () => {
   afterEach(() => rig.close());
 
   const ask = async (athleteId: string, jobs: number, reason: Reason): Promise<string[]> => {
-    const { database, boss } = rig.service;
+    const { database } = rig.service;
     const ids = Array.from({ length: jobs }, () => rig.simulator.addActivity(athleteId).id);
     const requests = ids.map((activityId) => ({ activityId, athleteId, reason, force: false }));
-    await database.transaction((tx) => requestFetches(boss, tx, requests));
+    await database.transaction((tx) => requestFetches(tx, requests));
     return ids;
   };
   const fetched = () => rig.simulator.calls.filter((call) => call.path.startsWith('/api/v3/activities/'));

@@ -38,9 +38,9 @@ describe('replicas that fetch', () => {
   };
   const ask = async (athleteId: string): Promise<string> => {
     const { id } = rig.simulator.addActivity(athleteId);
-    const { database, boss } = rig.service;
+    const { database } = rig.service;
     await database.transaction((tx) =>
-      requestFetches(boss, tx, [{ activityId: id, athleteId, reason: 'webhook', force: false }]),
+      requestFetches(tx, [{ activityId: id, athleteId, reason: 'webhook', force: false }]),
     );
     return id;
   };

@@ -34,7 +34,7 @@ describe('three replicas with more to fetch than the provider allows, one killed
       });
       const athletes = await fleet.simulator.addAthletes(Array.from({ length: 100 }, () => 6));
       await connectAthletes(fleet.database, athletes);
-      await requestAll(fleet.database, fleet.boss, athletes, reason);
+      await requestAll(fleet.database, athletes, reason);
       const { windows, calls } = await watchWindows(fleet, INTERVAL_MS, WINDOWS, () => fleet.killOne());
       for (const { calls: made, refused } of windows) {
         expect(refused).toBe(0);

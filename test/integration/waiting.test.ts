@@ -11,7 +11,7 @@ describe(`${JOBS} jobs that wait for an empty budget`, () => {
 
   beforeAll(async () => {
     rig = await startRig({ env: { SERVICE_ROLES: 'web,fetch' } });
-    const { database, boss } = rig.service;
+    const { database } = rig.service;
     await database.query(`UPDATE rate_budget SET blocked_until = now() + interval '1 hour', blocked_by = 'the test'`);
     await database.query(
       `INSERT INTO athlete (athlete_id, access_token, refresh_token, token_expires_at, scope)
@@ -24,7 +24,7 @@ describe(`${JOBS} jobs that wait for an empty budget`, () => {
         reason: (['webhook', 'manual', 'polling'] as const)[n % 3] ?? 'webhook',
         force: false,
       }));
-      await database.transaction((tx) => requestFetches(boss, tx, requests));
+      await database.transaction((tx) => requestFetches(tx, requests));
     }
   }, 120_000);
 

@@ -10,9 +10,7 @@ export async function request(
   reason: FetchRequest['reason'],
   force = false,
 ): Promise<RequestResult> {
-  const { boss, database } = rig.service;
-  const [result] = await database.transaction((tx) =>
-    requestFetches(boss, tx, [{ activityId, athleteId, reason, force }]),
-  );
+  const { database } = rig.service;
+  const [result] = await database.transaction((tx) => requestFetches(tx, [{ activityId, athleteId, reason, force }]));
   return result as RequestResult;
 }

@@ -17,17 +17,18 @@ export interface ServiceProcess {
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
-export function startServiceProcess(env: Record<string, string>): ServiceProcess {
+/** @param options.quiet its log goes nowhere but for errors: reading it would take from what is measured */
+export function startServiceProcess(env: Record<string, string>, options: { quiet?: boolean } = {}): ServiceProcess {
   const child = spawn(process.execPath, [MAIN], {
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', options.quiet ? 'ignore' : 'pipe', 'pipe'],
   });
   let printed = '';
   const keep = (chunk: Buffer) => {
     printed = (printed + chunk.toString()).slice(-200_000);
   };
-  child.stdout.on('data', keep);
-  child.stderr.on('data', keep);
+  child.stdout?.on('data', keep);
+  child.stderr?.on('data', keep);
   const gone = once(child, 'close');
   const url = `http://127.0.0.1:${env.PORT}`;
   return {
