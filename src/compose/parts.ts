@@ -64,7 +64,7 @@ export function createParts(options: {
   });
   const boss = createBoss({ database, clock, logger, migrate: false, supervise: has('fetch') });
   const secretBox = createSecretBox(options.encryptionKeys);
-  const budget = createBudget(database);
+  const budget = createBudget(database, (reason, result) => metrics.budgetGrants.inc({ reason, result }));
   const userAgent = `activity-sync/${VERSION} (+${config.NEXT_PUBLIC_BASE_URL})`;
   const transport = createTransport({
     origin: config.PROVIDER_API_URL,

@@ -111,10 +111,11 @@ export function createMetrics() {
       'activity_sync_budget_daily_limit',
       'Calls allowed in a UTC day; 0 when the provider never said',
     ),
-    budgetGrants: counter('activity_sync_budget_grants_total', 'Grants and refusals of the budget by reason', [
-      'reason',
-      'result',
-    ]),
+    budgetGrants: counter(
+      'activity_sync_budget_grants_total',
+      'Calls that the shared budget granted, or refused when asked for one, by reason',
+      ['reason', 'result'],
+    ),
     throttled: counter('activity_sync_provider_throttled_total', 'Answers 429 of the provider'),
 
     pollingSweeps: counter('activity_sync_polling_sweeps_total', 'Polling sweeps by result (finished, failed)', [

@@ -47,7 +47,11 @@ export interface Budget {
 
 const CORRECT_EVERY = 10;
 
-export function createBudget(database: Database): Budget {
+/** @param onTake hears what became of each `take` */
+export function createBudget(
+  database: Database,
+  onTake: (reason: Reason, result: 'granted' | 'refused') => void = () => undefined,
+): Budget {
   let lastLimits = '';
   let lastUsed = 0;
   return {
@@ -55,6 +59,7 @@ export function createBudget(database: Database): Budget {
       const [row] = await database.query<{ opens_at: Date | null }>('SELECT take_budget_at_once($1) AS opens_at', [
         reason,
       ]);
+      onTake(reason, row?.opens_at ? 'refused' : 'granted');
       return row?.opens_at ?? undefined;
     },
     correct: async (usage, ageMs) => {

@@ -90,6 +90,7 @@ export class FetchWorker {
     const { logger, metrics } = this.#deps;
     const startedAt = performance.now();
     metrics.jobWait.observe({ reason: run.reason }, run.waitedMs / 1000);
+    if (run.needsCall) metrics.budgetGrants.inc({ reason: run.reason, result: 'granted' });
     const fields = {
       component: COMPONENT,
       jobId: run.jobId,

@@ -1,18 +1,12 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { ask } from '../support/admin.ts';
 import { type ClockedRig, startClockedRig } from '../support/clocked-rig.ts';
+import { metric } from '../support/metric.ts';
 import { request } from '../support/requests.ts';
 import type { Rig } from '../support/service.ts';
 
 let rig: Rig;
 afterEach(() => rig.close());
-
-/** The value of a series in a process's metrics; undefined when it shows none. */
-async function metric(url: string, series: string): Promise<number | undefined> {
-  const text = await (await fetch(`${url}/metrics`)).text();
-  const line = text.split('\n').find((one) => one.startsWith(`${series} `));
-  return line === undefined ? undefined : Number(line.slice(series.length + 1));
-}
 
 const PATIENCE_MS = 60_000;
 const TEST_MS = 120_000;

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { requestThumbnail } from '../../src/queue/thumbnail-queue.ts';
 import type { CallRecord } from '../../src/simulator/call-log.ts';
 import { sharp } from '../../src/thumbnail/image-library.ts';
+import { metric } from '../support/metric.ts';
 import { type Rig, startRig } from '../support/service.ts';
 import { untilThumbnail } from '../support/thumbnails.ts';
 
@@ -65,6 +66,9 @@ describe('a new activity at the provider', () => {
       await rig.untilJob(id, (job) => job.outcome === 'stored');
       expect(detailCalls(id)).toHaveLength(1);
     }
+    const granted = 'activity_sync_budget_grants_total{reason="webhook",result="granted"}';
+    const calls = rig.simulator.calls.filter(({ activityId }) => activityId !== undefined);
+    expect(await metric(rig.service.url, granted)).toBe(calls.length);
   });
 
   it.each(['route', 'indoor', 'manual', 'point', 'antimeridian', 'huge'] as const)(
