@@ -1,5 +1,57 @@
 -- The steps that every job takes, each as one round trip and one transaction for several jobs.
 
+-- Accepts webhook events of activities for good: ledger row, request and job together, at most one event
+-- for each activity; the n-th element of every array is of the n-th event. An exact repeat is counted in
+-- the ledger and changes nothing else.
+CREATE FUNCTION accept_events(p_activities bigint[], p_athletes bigint[], p_aspects text[], p_times timestamptz[],
+  p_subscriptions bigint[], p_updates jsonb[])
+RETURNS SETOF fetch_result LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+  v_requests fetch_request[];
+  v_repeats bigint[];
+  v_results fetch_result[];
+BEGIN
+  PERFORM lock_schedule(p_athletes);
+  WITH ledger AS (
+    INSERT INTO webhook_event AS w (object_type, object_id, aspect_type, owner_id, subscription_id, event_time, updates)
+    SELECT 'activity', e.activity_id, e.aspect, e.athlete_id, e.subscription_id, e.event_time, coalesce(e.updates, '{}')
+    FROM unnest(p_activities, p_athletes, p_aspects, p_times, p_subscriptions, p_updates)
+      AS e (activity_id, athlete_id, aspect, event_time, subscription_id, updates)
+    ORDER BY e.activity_id
+    ON CONFLICT ON CONSTRAINT webhook_event_once DO UPDATE SET deliveries = w.deliveries + 1, last_received_at = sync_now()
+    RETURNING w.object_id, w.owner_id, w.aspect_type, w.event_time, w.deliveries
+  )
+  SELECT array_agg(ROW(l.object_id, l.owner_id, 'webhook', l.aspect_type = 'update', l.aspect_type, l.event_time)::fetch_request)
+      FILTER (WHERE l.deliveries = 1),
+    array_agg(l.object_id) FILTER (WHERE l.deliveries > 1)
+  INTO v_requests, v_repeats FROM ledger l;
+
+  IF v_requests IS NOT NULL THEN
+    SELECT array_agg(r) INTO v_results FROM add_requests(v_requests) r;
+    IF EXISTS (SELECT FROM unnest(v_results) r WHERE r.result = 'stale') THEN
+      UPDATE webhook_event w SET result = 'stale'
+      FROM unnest(v_requests) q JOIN unnest(v_results) r ON r.activity_id = q.activity_id AND r.result = 'stale'
+      WHERE w.object_type = 'activity' AND w.object_id = q.activity_id AND w.aspect_type = q.aspect AND w.event_time = q.event_time;
+    END IF;
+    RETURN QUERY SELECT * FROM unnest(v_results);
+  END IF;
+  IF v_repeats IS NOT NULL THEN
+    RETURN QUERY
+    SELECT e.activity_id, e.athlete_id, j.id, 'duplicate'
+    FROM unnest(p_activities, p_athletes) AS e (activity_id, athlete_id)
+    LEFT JOIN activity_fetch_job j ON j.activity_id = e.activity_id
+    WHERE e.activity_id = ANY (v_repeats);
+  END IF;
+END
+$$;
+
+-- Planned once, for every number of events; a plan made while the tables were empty must not scan them
+-- once they are full.
+ALTER FUNCTION accept_events SET plan_cache_mode = force_generic_plan;
+ALTER FUNCTION accept_events SET enable_seqscan = off;
+ALTER FUNCTION accept_events SET enable_bitmapscan = off;
+
 -- Claims up to p_most jobs whose turn it is: lane, job, budget and cooldown together, or nothing at all. A
 -- row for each: claim is 'run', or 'orphan' for a job whose request is gone. When fewer could be claimed, a
 -- last row says when to ask again ('wait'; wait_ms null: nothing waits), or to do so at once ('again').
