@@ -3,10 +3,7 @@
  * the same concurrency and turn about in one run. The provider answers at once and limits nothing.
  * Run: node bench/drain.ts [jobs in a round]
  */
-import { systemClock } from '../src/domain/clock.ts';
-import { createBoss } from '../src/infra/boss.ts';
 import { type Database, openDatabase } from '../src/infra/database.ts';
-import { createSilentLogger } from '../src/infra/logger.ts';
 import { freePort, startServiceProcess } from '../test/support/service-process.ts';
 import { median, printGoal, printTable } from './support/figures.ts';
 import { startNoopDrain } from './support/noop-drain.ts';
@@ -30,14 +27,6 @@ const database = openDatabase({
   applicationName: 'bench',
   onError: () => undefined,
 });
-const boss = createBoss({
-  database,
-  clock: systemClock,
-  logger: createSilentLogger(),
-  migrate: false,
-  supervise: false,
-});
-await boss.start();
 const service = startServiceProcess(
   serviceEnvironment(url, await freePort(), {
     SERVICE_ROLES: 'fetch',
@@ -69,7 +58,6 @@ try {
 } finally {
   await service.end('SIGTERM');
   await noop.stop();
-  await boss.stop({ graceful: false, close: false });
   await database.close();
   await simulator.stop();
   await postgres.stop();

@@ -148,7 +148,7 @@ AS $function$
 DECLARE
   v_row record;
 BEGIN
-    
+  
     WITH results AS (
       UPDATE pgboss.j3646625edd5531835dcf04581edab1650b87adf93da888ff7a7ae16b
       SET completed_on = pgboss.job_now(),
@@ -165,7 +165,7 @@ BEGIN
     )
     SELECT COUNT(*), COALESCE(array_agg(id), '{}'::uuid[]) AS ids FROM results
    INTO v_row;
-    o_ids := v_row.ids;
+  o_ids := v_row.ids;
 END
 $function$
 ;
@@ -178,7 +178,7 @@ AS $function$
 DECLARE
   v_row record;
 BEGIN
-    
+  
     WITH results as (
       DELETE FROM pgboss.j3646625edd5531835dcf04581edab1650b87adf93da888ff7a7ae16b
       WHERE name = $1
@@ -188,7 +188,7 @@ BEGIN
     )
     SELECT COUNT(*), COALESCE(array_agg(id), '{}'::uuid[]) AS ids FROM results
    INTO v_row;
-    o_ids := v_row.ids;
+  o_ids := v_row.ids;
 END
 $function$
 ;
@@ -201,7 +201,7 @@ AS $function$
 DECLARE
   v_row record;
 BEGIN
-    
+  
       WITH
       
       
@@ -260,7 +260,8 @@ BEGIN
   source_root_id as "sourceRootId"
 
      INTO v_row;
-    o_id := v_row.id; o_activity_id := v_row."singletonKey"; o_retry_count := v_row."retryCount"; o_retry_limit := v_row."retryLimit"; o_start_after := v_row."startAfter";
+  o_id := v_row.id; o_activity_id := v_row."singletonKey"; o_retry_count := v_row."retryCount";
+  o_retry_limit := v_row."retryLimit"; o_start_after := v_row."startAfter";
 END
 $function$
 ;
@@ -273,7 +274,7 @@ AS $function$
 DECLARE
   v_row record;
 BEGIN
-    
+  
     INSERT INTO pgboss.j3646625edd5531835dcf04581edab1650b87adf93da888ff7a7ae16b (
       id,
       name,
@@ -362,7 +363,7 @@ BEGIN
     ON CONFLICT DO NOTHING
     
   ;
-    o_sent := true;
+  o_sent := true;
 END
 $function$
 ;
@@ -375,7 +376,7 @@ AS $function$
 DECLARE
   v_row record;
 BEGIN
-    
+  
     INSERT INTO pgboss.ja9988a768a58f3b8767623d58f9846e4384b1c4027794fed9c7ed9a5 (
       id,
       name,
@@ -464,7 +465,7 @@ BEGIN
     ON CONFLICT DO NOTHING
     
   ;
-    o_sent := true;
+  o_sent := true;
 END
 $function$
 ;
@@ -487,7 +488,7 @@ AS $function$
 DECLARE
   v_row record;
 BEGIN
-    
+  
     WITH o AS (SELECT $1::text::jsonb AS data),
     target AS (
       SELECT job.id
@@ -540,7 +541,7 @@ BEGIN
     )
     SELECT id FROM upd
    INTO v_row;
-    o_id := v_row.id;
+  o_id := v_row.id;
 END
 $function$
 ;

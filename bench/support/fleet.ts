@@ -1,9 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { PgBoss } from 'pg-boss';
-import { systemClock } from '../../src/domain/clock.ts';
-import { createBoss } from '../../src/infra/boss.ts';
 import { type Database, openDatabase } from '../../src/infra/database.ts';
-import { createSilentLogger } from '../../src/infra/logger.ts';
 import { freePort, type ServiceProcess, startServiceProcess } from '../../test/support/service-process.ts';
 import { serviceEnvironment } from './service-environment.ts';
 import { type LoggedCall, type SimulatorProcess, startSimulatorProcess } from './simulator-process.ts';
@@ -11,7 +7,6 @@ import { type LoggedCall, type SimulatorProcess, startSimulatorProcess } from '.
 /** Several processes of the service on one database, and a provider that is strict about its windows. */
 export interface Fleet {
   database: Database;
-  boss: PgBoss;
   simulator: SimulatorProcess;
   /** Where the webhooks go. */
   webUrl: string;
@@ -45,14 +40,6 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     applicationName: 'bench',
     onError: () => undefined,
   });
-  const boss = createBoss({
-    database,
-    clock: systemClock,
-    logger: createSilentLogger(),
-    migrate: false,
-    supervise: false,
-  });
-  await boss.start();
   const startOne = async (roles: string): Promise<ServiceProcess> => {
     const env = serviceEnvironment(databaseUrl, await freePort(), {
       SERVICE_ROLES: roles,
@@ -74,7 +61,6 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   let nextKilled = 0;
   return {
     database,
-    boss,
     simulator,
     webUrl: web.url,
     killOne: async () => {
@@ -84,7 +70,6 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     },
     stop: async () => {
       await Promise.all([web, ...replicas].map((service) => service.end('SIGKILL')));
-      await boss.stop({ graceful: false, close: false });
       await database.close();
       await simulator.stop();
     },

@@ -16,57 +16,27 @@ export async function installBossStatements(boss: PgBoss, database: Queryable): 
   const complete = await statementOf((db) => boss.complete(FETCH_QUEUE, { id: ANY_ID, retryCount: 0 }, null, { db }));
   const update = await statementOf((db) => boss.update(FETCH_QUEUE, undefined, { id: ANY_ID, priority: 0, db }));
   const remove = await statementOf((db) => boss.deleteJob(FETCH_QUEUE, ANY_ID, { db }));
-  await database.query(
+  const insertFetch = await statementOf((db) => boss.insert(FETCH_QUEUE, [], { db }));
+  const insertThumbnail = await statementOf((db) => boss.insert(THUMBNAIL_QUEUE, [], { db }));
+  const functions = [
     functionOf(
       'boss_fetch',
       'integer, integer, OUT o_id uuid, OUT o_activity_id bigint, OUT o_retry_count integer, OUT o_retry_limit integer, OUT o_start_after timestamptz',
-      `
-    ${fetch} INTO v_row;
-    o_id := v_row.id; o_activity_id := v_row."singletonKey"; o_retry_count := v_row."retryCount"; o_retry_limit := v_row."retryLimit"; o_start_after := v_row."startAfter";`,
+      `${fetch} INTO v_row;
+  o_id := v_row.id; o_activity_id := v_row."singletonKey"; o_retry_count := v_row."retryCount";
+  o_retry_limit := v_row."retryLimit"; o_start_after := v_row."startAfter"`,
     ),
-  );
-  await database.query(
     functionOf(
       'boss_complete',
       'text, uuid[], jsonb, text[], OUT o_ids uuid[]',
-      `
-    ${complete} INTO v_row;
-    o_ids := v_row.ids;`,
+      `${complete} INTO v_row;\n  o_ids := v_row.ids`,
     ),
-  );
-  await database.query(
-    functionOf(
-      'boss_delete',
-      'text, uuid[], OUT o_ids uuid[]',
-      `
-    ${remove} INTO v_row;
-    o_ids := v_row.ids;`,
-    ),
-  );
-  await database.query(
-    functionOf(
-      'boss_update_fetch',
-      'text, OUT o_id uuid',
-      `
-    ${update} INTO v_row;
-    o_id := v_row.id;`,
-    ),
-  );
-  for (const [name, queue] of [
-    ['boss_insert_fetch', FETCH_QUEUE],
-    ['boss_insert_thumbnail', THUMBNAIL_QUEUE],
-  ] as const) {
-    const insert = await statementOf((db) => boss.insert(queue, [], { db }));
-    await database.query(
-      functionOf(
-        name,
-        'text, OUT o_sent boolean',
-        `
-    ${insert};
-    o_sent := true;`,
-      ),
-    );
-  }
+    functionOf('boss_update_fetch', 'text, OUT o_id uuid', `${update} INTO v_row;\n  o_id := v_row.id`),
+    functionOf('boss_delete', 'text, uuid[], OUT o_ids uuid[]', `${remove} INTO v_row;\n  o_ids := v_row.ids`),
+    functionOf('boss_insert_fetch', 'text, OUT o_sent boolean', `${insertFetch};\n  o_sent := true`),
+    functionOf('boss_insert_thumbnail', 'text, OUT o_sent boolean', `${insertThumbnail};\n  o_sent := true`),
+  ];
+  for (const text of functions) await database.query(text);
 }
 
 function functionOf(name: string, signature: string, body: string): string {
@@ -74,7 +44,8 @@ function functionOf(name: string, signature: string, body: string): string {
 #variable_conflict use_column
 DECLARE
   v_row record;
-BEGIN${body}
+BEGIN
+  ${body};
 END
 $boss$`;
 }
