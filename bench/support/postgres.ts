@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,24 +14,39 @@ export interface BenchPostgres {
   stop(): Promise<void>;
 }
 
+/** Starts one; or uses the server of BENCH_DATABASE_URL as it is, whose user must be allowed to create databases. */
 export async function startBenchPostgres(flags: readonly string[] = []): Promise<BenchPostgres> {
+  const server = await startServer(flags);
+  const run = randomBytes(4).toString('hex');
+  const names: string[] = [];
+  return {
+    createDatabase: async (migrated = true) => {
+      const name = `bench_${run}_${names.length + 1}`;
+      names.push(name);
+      await runSql(server.adminUrl, `CREATE DATABASE ${name}`);
+      const url = new URL(server.adminUrl);
+      url.pathname = `/${name}`;
+      if (migrated) await migrate({ connectionString: url.href, logger: createSilentLogger() });
+      return url.href;
+    },
+    stop: async () => {
+      for (const name of names) await runSql(server.adminUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+      await server.stop();
+    },
+  };
+}
+
+async function startServer(flags: readonly string[]): Promise<{ adminUrl: string; stop(): Promise<void> }> {
+  const given = process.env.BENCH_DATABASE_URL;
+  if (given !== undefined && given !== '') return { adminUrl: given, stop: async () => undefined };
   const dataDir = await mkdtemp(join(tmpdir(), 'activity-sync-bench-'));
   const postgres = await startEmbeddedPostgres({
     dataDir,
     log: () => undefined,
     postgresFlags: ['-c', 'max_connections=200', ...flags],
   });
-  let databases = 0;
   return {
-    createDatabase: async (migrated = true) => {
-      databases += 1;
-      const name = `bench_${databases}`;
-      await runSql(postgres.connectionString, `CREATE DATABASE ${name}`);
-      const url = new URL(postgres.connectionString);
-      url.pathname = `/${name}`;
-      if (migrated) await migrate({ connectionString: url.href, logger: createSilentLogger() });
-      return url.href;
-    },
+    adminUrl: postgres.connectionString,
     stop: async () => {
       await postgres.stop();
       await removeEmbeddedPostgres({ dataDir, log: () => undefined });

@@ -51,6 +51,7 @@ $$;
 ALTER FUNCTION accept_events SET plan_cache_mode = force_generic_plan;
 ALTER FUNCTION accept_events SET enable_seqscan = off;
 ALTER FUNCTION accept_events SET enable_bitmapscan = off;
+ALTER FUNCTION accept_events SET jit = off;
 
 -- Claims up to p_most jobs whose turn it is: lane, job, budget and cooldown together, or nothing at all. A
 -- row for each: claim is 'run', or 'orphan' for a job whose request is gone. When fewer could be claimed, a
@@ -129,6 +130,7 @@ $$;
 -- A plan made while the tables were empty must not scan them once they are full, and is good for every
 -- number of jobs.
 ALTER FUNCTION claim_runs(integer, integer) SET enable_seqscan = off;
+ALTER FUNCTION claim_runs(integer, integer) SET jit = off; -- PostgreSQL 15 to 17 take a scan that is "off" for a costly one, and compile it each time
 ALTER FUNCTION claim_runs(integer, integer) SET enable_bitmapscan = off;
 ALTER FUNCTION claim_runs(integer, integer) SET enable_sort = off;
 ALTER FUNCTION claim_runs(integer, integer) SET plan_cache_mode = force_generic_plan;
@@ -227,6 +229,7 @@ $$;
 
 ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_seqscan = off;
 ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_bitmapscan = off;
+ALTER FUNCTION store_runs(jsonb, jsonb) SET jit = off;
 ALTER FUNCTION store_runs(jsonb, jsonb) SET plan_cache_mode = force_generic_plan;
 
 -- Stores or replaces an activity. A tombstone set after the run began wins, since the answer may be
