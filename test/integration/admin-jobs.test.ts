@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { requestFetches } from '../../src/queue/requests.ts';
 import { ask } from '../support/admin.ts';
-import { request } from '../support/requests.ts';
+import { finishJob } from '../support/finish-job.ts';
 import { type Rig, startRig } from '../support/service.ts';
 
 let rig: Rig;
@@ -30,27 +29,11 @@ const FIELDS = [
 const create = (fields: unknown) => ask(rig, 'POST', JOBS, fields);
 const jobOf = async (activityId: string) => (await ask(rig, 'GET', `${JOBS}?activityId=${activityId}`)).body.jobs[0];
 
-// Without a fetch worker jobs stay as they are put: a finished one is made by the queue's own means.
+// Without a fetch worker jobs stay as they are put.
 beforeAll(async () => {
   rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
 });
 afterAll(() => rig.close());
-
-async function finish(jobId: string, outcome: 'stored' | 'notFound', daysAgo = 0): Promise<void> {
-  const { database, boss } = rig.service;
-  const [row] = await database.query<{ boss_job_id: string }>(
-    `UPDATE activity_fetch_job SET outcome = $2, requested_at = requested_at - $3 * interval '1 day' WHERE id = $1 RETURNING boss_job_id`,
-    [jobId, outcome, daysAgo],
-  );
-  const bossJob = row?.boss_job_id as string;
-  if (outcome === 'stored') await boss.complete('activity-fetch', bossJob, null, { includeQueued: true });
-  else await boss.cancel('activity-fetch', bossJob);
-  await database.query(
-    `UPDATE pgboss.job SET created_on = created_on - $2 * interval '1 day', completed_on = now() - $2 * interval '1 day'
-     WHERE name = 'activity-fetch' AND id = $1`,
-    [bossJob, daysAgo],
-  );
-}
 
 describe('POST /api/admin/activity-jobs', () => {
   it('answers 201 with a job of exactly the documented fields and the outcome', async () => {
@@ -92,7 +75,7 @@ describe('POST /api/admin/activity-jobs', () => {
   it('answers 201 when a finished job is open again, with the same id', async () => {
     const activityId = newId();
     const first = await create({ activityId, athleteId: '11' });
-    await finish(first.body.id, 'stored');
+    await finishJob(rig, first.body.id, 'stored');
     const second = await create({ activityId, athleteId: '11' });
     expect(second).toMatchObject({ status: 201, body: { id: first.body.id, status: 'pending', outcome: null } });
   });
@@ -137,8 +120,8 @@ describe('GET /api/admin/activity-jobs', () => {
   beforeAll(async () => {
     for (let index = 0; index < 5; index += 1)
       ids.push((await create({ activityId: newId(), athleteId, reason: index % 2 ? 'manual' : 'polling' })).body.id);
-    await finish(ids[0] as string, 'stored');
-    await finish(ids[1] as string, 'notFound');
+    await finishJob(rig, ids[0] as string, 'stored');
+    await finishJob(rig, ids[1] as string, 'notFound');
   });
   const list = async (query: string) => {
     const { body } = await ask(rig, 'GET', `${JOBS}?athleteId=${athleteId}&${query}`);
@@ -249,126 +232,5 @@ describe('GET /api/admin/activity-jobs/{id}', () => {
 
   it('answers 404 for a job that there is not', async () => {
     expect((await ask(rig, 'GET', `${JOBS}/999999999`)).status).toBe(404);
-  });
-});
-
-describe('DELETE /api/admin/activity-jobs', () => {
-  it('needs a status', async () => {
-    const { status, body } = await ask(rig, 'DELETE', JOBS);
-    expect(status).toBe(400);
-    expect(body.errors).toEqual([{ field: 'query.status', message: expect.any(String) }]);
-  });
-
-  it('deletes jobs of that status only, older than so many hours, with their pg-boss jobs', async () => {
-    const athleteId = '41';
-    const make = async (outcome?: 'stored' | 'notFound', daysAgo = 0) => {
-      const { body } = await create({ activityId: newId(), athleteId });
-      if (outcome) await finish(body.id, outcome, daysAgo);
-      return body.id as string;
-    };
-    const [fresh, , failed, open] = [
-      await make('stored'),
-      await make('stored', 2),
-      await make('notFound', 2),
-      await make(),
-    ];
-    const left = async () =>
-      (await ask(rig, 'GET', `${JOBS}?athleteId=${athleteId}`)).body.jobs.map(({ id }: { id: string }) => id);
-    const remove = async (query: string) => (await ask(rig, 'DELETE', `${JOBS}?athleteId=${athleteId}&${query}`)).body;
-    expect(await remove('status=done&olderThan=24')).toEqual({ deleted: 1 });
-    expect(await left()).toEqual([open, failed, fresh]);
-    expect(await remove('status=done')).toEqual({ deleted: 1 });
-    expect(await remove('status=failed&olderThan=49')).toEqual({ deleted: 0 });
-    expect(await remove('status=failed&olderThan=0')).toEqual({ deleted: 1 });
-    expect(await remove('status=pending')).toEqual({ deleted: 1 });
-    expect(await left()).toEqual([]);
-    const bossJobs = await rig.service.database.query(
-      `SELECT FROM pgboss.job WHERE name = 'activity-fetch' AND group_id = '41'`,
-    );
-    expect(bossJobs).toEqual([]);
-  });
-
-  it('deletes more than one batch', async () => {
-    const { database } = rig.service;
-    const requests = Array.from({ length: 1100 }, () => ({
-      activityId: newId(),
-      athleteId: '42',
-      reason: 'polling' as const,
-      force: false,
-    }));
-    await database.transaction((tx) => requestFetches(tx, requests));
-    const { body } = await ask(rig, 'DELETE', `${JOBS}?status=pending&athleteId=42`);
-    expect(body).toEqual({ deleted: 1100 });
-  });
-
-  it('deletes a single job, and answers 404 the second time', async () => {
-    const { body } = await create({ activityId: newId(), athleteId: '43' });
-    expect(await ask(rig, 'DELETE', `${JOBS}/${body.id}`)).toMatchObject({ status: 200, body: { deleted: 1 } });
-    expect((await ask(rig, 'DELETE', `${JOBS}/${body.id}`)).status).toBe(404);
-  });
-});
-
-describe('POST /api/admin/activity-jobs/retry', () => {
-  it('opens all finished jobs again that fit, more than one batch, and says how many', async () => {
-    const { database, boss } = rig.service;
-    const requests = Array.from({ length: 1100 }, () => ({
-      activityId: newId(),
-      athleteId: '51',
-      reason: 'polling' as const,
-      force: false,
-    }));
-    await database.transaction((tx) => requestFetches(tx, requests));
-    const rows = await database.query<{ boss_job_id: string }>(
-      `UPDATE activity_fetch_job SET outcome = 'notFound' WHERE athlete_id = 51 RETURNING boss_job_id`,
-    );
-    await boss.cancel(
-      'activity-fetch',
-      rows.map(({ boss_job_id }) => boss_job_id),
-    );
-    const other = await create({ activityId: newId(), athleteId: '52' });
-    await finish(other.body.id, 'notFound');
-    const { body } = await ask(rig, 'POST', `${JOBS}/retry?status=failed&athleteId=51`);
-    expect(body).toEqual({ retried: 1100 });
-    expect((await ask(rig, 'GET', `${JOBS}/count?athleteId=51&status=pending`)).body).toEqual({ count: 1100 });
-    expect((await ask(rig, 'GET', `${JOBS}/count?athleteId=52&status=failed`)).body).toEqual({ count: 1 });
-  });
-
-  it('opens one finished job again, with no attempts used', async () => {
-    const { body } = await create({ activityId: newId(), athleteId: '53' });
-    await finish(body.id, 'notFound');
-    expect(await ask(rig, 'POST', `${JOBS}/${body.id}/retry`)).toMatchObject({
-      status: 200,
-      body: { id: body.id, status: 'pending', attempts: 0, outcome: null },
-    });
-  });
-
-  it.each(['', '?status=pending', '?status=working'])(
-    'refuses %p, since such jobs run by themselves',
-    async (query) => {
-      const { status, body } = await ask(rig, 'POST', `${JOBS}/retry${query}`);
-      expect(status).toBe(400);
-      expect(body.errors[0].field).toBe('query.status');
-    },
-  );
-
-  it('answers 404 for a job that there is not', async () => {
-    expect((await ask(rig, 'POST', `${JOBS}/999999999/retry`)).status).toBe(404);
-  });
-});
-
-describe('the kept counts', () => {
-  it('stay exact through insert, change, delete and folding', async () => {
-    const { database } = rig.service;
-    const activityId = newId();
-    await request(rig, activityId, '61', 'polling');
-    await database.query('SELECT compact_job_counts()');
-    await finish((await jobOf(activityId)).id, 'stored');
-    await database.query(`UPDATE activity_fetch_job SET reason = 'webhook' WHERE activity_id = $1`, [activityId]);
-    const kept =
-      'SELECT reason, outcome, sum(jobs)::int AS jobs FROM job_count GROUP BY 1, 2 HAVING sum(jobs) <> 0 ORDER BY 1, 2';
-    const counted = 'SELECT reason, outcome, count(*)::int AS jobs FROM activity_fetch_job GROUP BY 1, 2 ORDER BY 1, 2';
-    expect(await database.query(kept)).toEqual(await database.query(counted));
-    await Promise.all([1, 2, 3, 4].map(() => database.query('SELECT compact_job_counts()')));
-    expect(await database.query(kept)).toEqual(await database.query(counted));
   });
 });

@@ -1,0 +1,156 @@
+import { once } from 'node:events';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { type Outcome, runCli, startCli } from '../support/cli.ts';
+import { createTestDatabase } from '../support/database.ts';
+import { type Rig, startRig, testEnvironment } from '../support/service.ts';
+import { freePort } from '../support/service-process.ts';
+
+let rig: Rig;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  const port = String(await freePort());
+  const address = { PORT: port, NEXT_PUBLIC_BASE_URL: `http://127.0.0.1:${port}` };
+  rig = await startRig({ env: address });
+  env = testEnvironment(rig.simulator.url, address);
+});
+afterAll(() => rig.close());
+afterEach(async () => {
+  rig.simulator.faults.clear();
+  await rig.admin('/api/admin/webhooks', { method: 'DELETE' });
+});
+
+const run = (args: string[], environment: Record<string, string | undefined> = env): Promise<Outcome> =>
+  runCli(args, environment);
+
+/** The environment of somebody whose service does not run. */
+const away = async (changes: Record<string, string | undefined> = {}) => {
+  const port = String(await freePort());
+  return {
+    ...env,
+    PORT: port,
+    NEXT_PUBLIC_BASE_URL: `http://127.0.0.1:${port}`,
+    DATABASE_URL: rig.database.url,
+    ...changes,
+  };
+};
+describe('sync', () => {
+  it('begins a sync and shows its progress to the end', async () => {
+    const athleteId = await rig.connectAthlete();
+    const ids = rig.simulator.addHistory(athleteId, 30).map(({ id }) => id);
+    const { code, out, err } = await run(['sync', athleteId, '--wait']);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^sync \d+ \[█{24}\] 100% · 30\/30 fetched · finished\n$/);
+    expect(err).toMatch(/sync \d+ \[/);
+    for (const id of ids) await rig.untilJob(id, ({ reason, status }) => reason === 'manual' && status === 'done');
+
+    const begun = JSON.parse((await run(['sync', athleteId, '--after', '2020-01-01', '--force', '--json'])).out) as {
+      id: string;
+    };
+    const followed = JSON.parse((await run(['sync', '--follow', begun.id, '--json'])).out);
+    expect(followed).toMatchObject({
+      id: begun.id,
+      state: 'finished',
+      force: true,
+      queued: 30,
+      after: '2020-01-01T00:00:00.000Z',
+    });
+    expect((await run(['sync', '--list'])).out).toMatch(
+      new RegExp(`${begun.id} +${athleteId} +finished +30 +30 +30 +0`),
+    );
+    expect(await run(['sync', '--cancel', begun.id])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('has ended already'),
+    });
+    expect(await run(['sync', '--follow', '99999'])).toMatchObject({
+      code: 1,
+      err: 'Error: There is no sync 99999.\n',
+    });
+  });
+
+  it('can be interrupted, and followed again', async () => {
+    const athleteId = await rig.connectAthlete();
+    rig.simulator.addHistory(athleteId, 3);
+    const hold = rig.simulator.faults.add({ kind: 'hold', match: { athleteId } });
+    const child = startCli(['sync', athleteId, '--wait'], env);
+    child.stdout.resume();
+    let err = '';
+    child.stderr.on('data', (chunk: Buffer) => {
+      err += chunk;
+      if (err.includes('to read') && !child.killed) child.kill('SIGINT');
+    });
+    await once(child, 'close');
+    expect(child.exitCode).toBe(1);
+    const id = /--follow (\d+)/.exec(err)?.[1] as string;
+    hold.release();
+    expect(await run(['sync', '--follow', id])).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('3/3 fetched · finished'),
+    });
+  });
+
+  it('ends with 1 when the sync fails, or the athlete is not known', async () => {
+    const athleteId = await rig.connectAthlete();
+    rig.simulator.faults.add({ kind: 'status', status: 403, match: { athleteId } });
+    expect(await run(['sync', athleteId, '--wait'])).toMatchObject({ code: 1, out: expect.stringContaining('failed') });
+    expect(await run(['sync', '424242'])).toMatchObject({ code: 1, err: 'Error: Athlete 424242 is not connected.\n' });
+  });
+
+  it('notes the sync in the database where no service answers, and a service begins it', async () => {
+    const athleteId = await rig.connectAthlete();
+    rig.simulator.addHistory(athleteId, 2);
+    const { code, out, err } = await run(['sync', athleteId, '--wait'], await away());
+    expect(err).toContain('No service answers; the sync is noted in the database');
+    expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('2/2 fetched · finished') });
+    expect(await run(['sync', '--after', 'soon'], await away())).toMatchObject({ code: 2 });
+  });
+});
+
+describe('jobs', () => {
+  it('lists, retries and purges', async () => {
+    const athleteId = await rig.connectAthlete();
+    const { id } = rig.simulator.addActivity(athleteId);
+    rig.simulator.faults.add({ kind: 'status', status: 404, match: { activityId: id }, times: 1 });
+    const body = JSON.stringify({ activityId: id, athleteId, reason: 'manual', force: false });
+    await rig.admin('/api/admin/activity-jobs', { method: 'POST', body });
+    const failed = await rig.untilJob(id, ({ status }) => status === 'failed');
+
+    const listed = await run(['jobs', 'list', '--status', 'failed', '--athlete', athleteId]);
+    expect(listed.code).toBe(0);
+    expect(listed.out).toMatch(/pending \d+ +working \d+ +done \d+ +failed 1 +total \d+/);
+    expect(listed.out).toMatch(new RegExp(`${failed.id} +${id} +${athleteId} +manual +failed \\(notFound\\) +0/5`));
+    expect(await run(['jobs', 'retry', failed.id])).toMatchObject({
+      code: 0,
+      out: `Job ${failed.id} is pending again.\n`,
+    });
+    await rig.untilJob(id, ({ status }) => status === 'done');
+    expect(await run(['jobs', 'retry', '--status', 'failed', '--json'])).toMatchObject({
+      code: 0,
+      out: '{\n  "retried": 0\n}\n',
+    });
+    expect(await run(['jobs', 'purge', '--status', 'done', '--athlete', athleteId])).toMatchObject({
+      code: 0,
+      out: 'Deleted 1 job.\n',
+    });
+    expect((await run(['jobs', 'list', '--activity', id])).out).toContain('No job fits.');
+    expect(await run(['jobs', 'retry', '77777'])).toMatchObject({ code: 1, err: 'Error: There is no job 77777.\n' });
+  });
+});
+
+describe('migrate', () => {
+  it('needs the database alone, and may be run again', async () => {
+    const database = await createTestDatabase({ template: false });
+    const environment = { DATABASE_URL: database.url };
+    const first = await run(['migrate'], environment);
+    expect(first.code).toBe(0);
+    expect(first.out).toMatch(/The schema is up to date: \d+ migrations/);
+    expect(JSON.parse((await run(['migrate', '--json'], environment)).out)).toMatchObject({
+      migrations: expect.any(Array),
+    });
+    await database.drop();
+    expect(await run(['migrate'], environment)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('does not exist'),
+    });
+  });
+});
