@@ -19,7 +19,7 @@ export function createLogger(options: {
   secrets?: readonly (string | undefined)[];
   pretty?: boolean;
 }): Logger {
-  const secrets = formsOf(options.secrets ?? []);
+  const secrets = patternOf(options.secrets ?? []);
   const redact = winston.format((info) => {
     for (const [name, value] of Object.entries(info)) info[name] = redacted(name, value, secrets, 0);
     return info;
@@ -79,27 +79,31 @@ export function createSilentLogger(): Logger {
 
 /** Takes secret values out of a text, as they are and as they stand in an address. */
 export function redactSecrets(text: string, secrets: readonly (string | undefined)[]): string {
-  return replaceSecrets(text, formsOf(secrets));
+  return text.replace(patternOf(secrets), REDACTED);
 }
 
-// Too short a one would blank out half the text. The longest first, so that no part of it is left.
-function formsOf(secrets: readonly (string | undefined)[]): string[] {
+// Too short a one would blank out half the text. The longest first, so that no part of it is left. One
+// pattern for all: every field of every line is looked through.
+function patternOf(secrets: readonly (string | undefined)[]): RegExp {
   const long = secrets.filter((secret) => secret !== undefined && secret.length >= SHORTEST_SECRET) as string[];
   const forms = long.flatMap((secret) => [
     secret,
     encodeURIComponent(secret),
     new URLSearchParams({ s: secret }).toString().slice(2),
   ]);
-  return [...new Set(forms)].sort((a, b) => b.length - a.length);
+  const longestFirst = [...new Set(forms)].sort((a, b) => b.length - a.length);
+  return new RegExp(longestFirst.map(escapePattern).join('|') || NOTHING, 'g');
 }
 
-function replaceSecrets(text: string, forms: readonly string[]): string {
-  return forms.reduce((rest, form) => rest.replaceAll(form, REDACTED), text);
+const NOTHING = '(?!)';
+
+function escapePattern(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
 }
 
-function redacted(name: string, value: unknown, secrets: readonly string[], depth: number): unknown {
+function redacted(name: string, value: unknown, secrets: RegExp, depth: number): unknown {
   if (name !== 'level' && name !== 'message' && SECRET_NAME.test(name) && value !== undefined) return REDACTED;
-  if (typeof value === 'string') return replaceSecrets(value, secrets);
+  if (typeof value === 'string') return value.replace(secrets, REDACTED);
   if (isNativeError(value)) return redacted('', describeError(value), secrets, depth);
   if (typeof value === 'object' && value !== null && depth < 4) {
     if (Array.isArray(value)) return value.map((item) => redacted('', item, secrets, depth + 1));

@@ -92,6 +92,19 @@ describe('secrets in the log', () => {
     expect(text()).not.toContain('_p~iF');
   });
 
+  it('a secret is taken literally, whatever its characters mean in a pattern', () => {
+    const secret = '^.*+?()[]{}|$\\-/end';
+    expect(redactSecrets(`a ${secret} b`, [secret])).toBe('a [redacted] b');
+    expect(redactSecrets('nothing of it here', [secret])).toBe('nothing of it here');
+    expect(redactSecrets('no secrets at all', [])).toBe('no secrets at all');
+  });
+
+  it('the longer of two secrets goes whole', () => {
+    expect(redactSecrets('a-secret-and-more a-secret', ['a-secret', 'a-secret-and-more'])).toBe(
+      '[redacted] [redacted]',
+    );
+  });
+
   it('are found as they stand in an address or a form too', () => {
     const secret = 's+cret/with spaces&';
     const text = `GET /x?client_secret=${encodeURIComponent(secret)} ${new URLSearchParams({ client_secret: secret })} ${secret}`;
