@@ -64,7 +64,8 @@ function versionsOfRows(rig: Rig) {
     SELECT 'jobs' AS what, md5(string_agg(ctid::text || xmin::text, ',' ORDER BY id)) AS versions FROM pgboss.job WHERE name = 'activity-fetch'
     UNION ALL SELECT 'requests', md5(string_agg(ctid::text || xmin::text, ',' ORDER BY id)) FROM activity_fetch_job
     UNION ALL SELECT 'schedule', md5(string_agg(ctid::text || xmin::text, ',' ORDER BY athlete_id)) FROM athlete_schedule
-    UNION ALL SELECT 'budget', md5(string_agg(ctid::text || xmin::text, ',')) FROM rate_budget`);
+    UNION ALL SELECT 'budget', md5(string_agg(ctid::text || xmin::text, ',')) FROM rate_budget
+    ORDER BY what`);
 }
 
 /** Counts every statement that this process sends through its pool. */
