@@ -1,18 +1,16 @@
 import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Outcome, runCli, startCli } from '../support/cli.ts';
+import { type CliRig, startCli, startCliRig } from '../support/cli.ts';
 import { createTestDatabase } from '../support/database.ts';
-import { type Rig, startRig, testEnvironment } from '../support/service.ts';
-import { freePort } from '../support/service-process.ts';
+import type { Rig } from '../support/service.ts';
 
 let rig: Rig;
-let env: Record<string, string>;
+let env: CliRig['env'];
+let run: CliRig['run'];
+let away: CliRig['away'];
 
 beforeAll(async () => {
-  const port = String(await freePort());
-  const address = { PORT: port, NEXT_PUBLIC_BASE_URL: `http://127.0.0.1:${port}` };
-  rig = await startRig({ env: address });
-  env = testEnvironment(rig.simulator.url, address);
+  ({ rig, env, run, away } = await startCliRig());
 });
 afterAll(() => rig.close());
 afterEach(async () => {
@@ -20,20 +18,6 @@ afterEach(async () => {
   await rig.admin('/api/admin/webhooks', { method: 'DELETE' });
 });
 
-const run = (args: string[], environment: Record<string, string | undefined> = env): Promise<Outcome> =>
-  runCli(args, environment);
-
-/** The environment of somebody whose service does not run. */
-const away = async (changes: Record<string, string | undefined> = {}) => {
-  const port = String(await freePort());
-  return {
-    ...env,
-    PORT: port,
-    NEXT_PUBLIC_BASE_URL: `http://127.0.0.1:${port}`,
-    DATABASE_URL: rig.database.url,
-    ...changes,
-  };
-};
 describe('sync', () => {
   it('begins a sync and shows its progress to the end', async () => {
     const athleteId = await rig.connectAthlete();

@@ -1,16 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Outcome, runCli } from '../support/cli.ts';
-import { type Rig, startRig, testEnvironment } from '../support/service.ts';
-import { freePort } from '../support/service-process.ts';
+import { type CliRig, startCliRig } from '../support/cli.ts';
+import type { Rig } from '../support/service.ts';
 
 let rig: Rig;
-let env: Record<string, string>;
+let env: CliRig['env'];
+let run: CliRig['run'];
+let away: CliRig['away'];
 
 beforeAll(async () => {
-  const port = String(await freePort());
-  const address = { PORT: port, NEXT_PUBLIC_BASE_URL: `http://127.0.0.1:${port}` };
-  rig = await startRig({ env: address });
-  env = testEnvironment(rig.simulator.url, address);
+  ({ rig, env, run, away } = await startCliRig());
 });
 afterAll(() => rig.close());
 afterEach(async () => {
@@ -18,20 +16,6 @@ afterEach(async () => {
   await rig.admin('/api/admin/webhooks', { method: 'DELETE' });
 });
 
-const run = (args: string[], environment: Record<string, string | undefined> = env): Promise<Outcome> =>
-  runCli(args, environment);
-
-/** The environment of somebody whose service does not run. */
-const away = async (changes: Record<string, string | undefined> = {}) => {
-  const port = String(await freePort());
-  return {
-    ...env,
-    PORT: port,
-    NEXT_PUBLIC_BASE_URL: `http://127.0.0.1:${port}`,
-    DATABASE_URL: rig.database.url,
-    ...changes,
-  };
-};
 const known = async () =>
   (await rig.service.database.query('SELECT subscription_id, callback_url FROM subscription')).map(
     (row) => row.callback_url,

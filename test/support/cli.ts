@@ -3,10 +3,13 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { expect } from '@jest/globals';
-import { ADMIN_TOKEN, ENCRYPTION_KEY, VERIFY_TOKEN } from './service.ts';
+import { ADMIN_TOKEN, ENCRYPTION_KEY, type Rig, startRig, testEnvironment, VERIFY_TOKEN } from './service.ts';
+import { freePort } from './service-process.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 const SECRETS = [ADMIN_TOKEN, VERIFY_TOKEN, ENCRYPTION_KEY, 'simulator-secret'];
+
+type Environment = Record<string, string | undefined>;
 
 /** How a command ended, and what it printed. */
 export interface Outcome {
@@ -16,7 +19,7 @@ export interface Outcome {
 }
 
 /** Starts a command as its own process. */
-export function startCli(args: string[], environment: Record<string, string | undefined>) {
+export function startCli(args: string[], environment: Environment) {
   const set = Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return spawn(process.execPath, [MAIN, ...args], {
     cwd: tmpdir(), // no .env of whoever runs the tests
@@ -26,7 +29,7 @@ export function startCli(args: string[], environment: Record<string, string | un
 }
 
 /** Runs a command to its end. What it prints never holds a secret. */
-export async function runCli(args: string[], environment: Record<string, string | undefined>): Promise<Outcome> {
+export async function runCli(args: string[], environment: Environment): Promise<Outcome> {
   const child = startCli(args, environment);
   let out = '';
   let err = '';
@@ -39,4 +42,29 @@ export async function runCli(args: string[], environment: Record<string, string 
   await once(child, 'close');
   for (const secret of SECRETS) expect(out + err).not.toContain(secret);
   return { code: child.exitCode, out, err };
+}
+
+/** A service at the address that its environment names, so that commands find it. */
+export interface CliRig {
+  rig: Rig;
+  env: Record<string, string>;
+  run(args: string[], environment?: Environment): Promise<Outcome>;
+  /** The environment of somebody whose service does not run. */
+  away(changes?: Environment): Promise<Environment>;
+}
+
+export async function startCliRig(): Promise<CliRig> {
+  const address = async () => {
+    const port = String(await freePort());
+    return { PORT: port, NEXT_PUBLIC_BASE_URL: `http://127.0.0.1:${port}` };
+  };
+  const here = await address();
+  const rig = await startRig({ env: here });
+  const env = testEnvironment(rig.simulator.url, here);
+  return {
+    rig,
+    env,
+    run: (args, environment = env) => runCli(args, environment),
+    away: async (changes = {}) => ({ ...env, ...(await address()), DATABASE_URL: rig.database.url, ...changes }),
+  };
 }
