@@ -1184,10 +1184,11 @@ BEGIN
   SELECT array_agg(r ORDER BY r."activityId"), array_agg(r."athleteId") INTO v_runs, v_athletes
   FROM jsonb_populate_recordset(NULL::stored_run, p_runs) r;
   PERFORM FROM athlete_schedule s WHERE s.athlete_id = ANY (v_athletes) ORDER BY s.athlete_id FOR UPDATE;
-  -- Ends the requests that nobody changed meanwhile; a notification waits, or has been counted.
+  -- Ends the open requests that nobody changed meanwhile; a notification waits, or has been counted. One that
+  -- another run has ended keeps its outcome.
   WITH settled AS (
     UPDATE activity_fetch_job j SET outcome = 'stored' FROM unnest(v_runs) r
-    WHERE j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId"
+    WHERE j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId" AND j.outcome IS NULL
     RETURNING j.id, r."bossJobId" AS boss_job_id, r."bossJobId"::text || ':' || r."retryCount" AS claim
   )
   SELECT array_agg(id), array_agg(boss_job_id), array_agg(claim) INTO v_settled, v_claimed, v_claims FROM settled;

@@ -10,7 +10,7 @@ CREATE TYPE fetch_result AS (activity_id bigint, athlete_id bigint, job_id bigin
 
 -- Locks the athletes' rows of the schedule, which are made where they are missing. A claim of the same
 -- athlete waits until this commits, or has committed before, so a job never lands in a lane that was just
--- found empty. Everyone locks in this order: athletes by id, then athlete 0, then ledger, requests and
+-- found empty. Everyone locks in this order: athletes by id, then the ledger, athlete 0, requests and
 -- pg-boss's jobs.
 CREATE FUNCTION lock_schedule(p_athletes bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE
 AS $$

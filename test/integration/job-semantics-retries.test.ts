@@ -114,6 +114,14 @@ describe('what never counts as an attempt', () => {
 });
 
 describe('a job that has stayed in working for more than 5 minutes', () => {
+  const supersededRuns = async () => {
+    const { values } = await rig.service.metrics.jobsFinished.get();
+    return values.reduce((sum, { labels, value }) => sum + (labels.result === 'superseded' ? value : 0), 0);
+  };
+  const untilSuperseded = async (runs: number) => {
+    while ((await supersededRuns()) < runs) await new Promise((resolve) => setImmediate(resolve));
+  };
+
   it('is taken back as a counted attempt, and the late result is not written', async () => {
     const { id } = rig.simulator.addActivity(athleteId, { name: 'as the slow answer has it' });
     const held = rig.simulator.faults.add({ kind: 'hold', match: { activityId: id }, times: 1 });
@@ -127,15 +135,33 @@ describe('a job that has stayed in working for more than 5 minutes', () => {
     const waiting = await rig.untilJob(id, ({ status }) => status === 'pending');
     expect(waiting).toMatchObject({ attempts: 1, error: expect.stringContaining('300000 ms') });
 
+    const before = await supersededRuns();
     held.release();
-    await rig.simulator.waitForCall((call) => call.activityId === id);
-    const superseded = async () =>
-      String(await rig.service.metrics.registry.getSingleMetricAsString('activity_sync_jobs_finished_total'));
-    while (!(await superseded()).includes('result="superseded"')) await new Promise((resolve) => setImmediate(resolve));
+    await untilSuperseded(before + 1);
     expect(await rig.service.database.query('SELECT FROM activity WHERE activity_id = $1', [id])).toEqual([]);
 
     await rig.advance(rig.msUntil(waiting.nextRunAt) + 1);
     expect(await rig.untilJob(id, ({ status }) => status === 'done')).toMatchObject({ attempts: 1, outcome: 'stored' });
+    const [activity] = await rig.service.database.query('SELECT name FROM activity WHERE activity_id = $1', [id]);
+    expect(activity).toEqual({ name: 'as it is now' });
+  });
+
+  it('keeps what another run has stored, when the late result comes after its end', async () => {
+    const { id } = rig.simulator.addActivity(athleteId, { name: 'as the slow answer has it' });
+    const held = rig.simulator.faults.add({ kind: 'hold', match: { activityId: id }, times: 1 });
+    await announce(id);
+    await held.held;
+    rig.simulator.updateActivity(id, { name: 'as it is now' });
+    await rig.advance(5 * MINUTE + 30_000);
+    const waiting = await rig.untilJob(id, ({ status }) => status === 'pending');
+    await rig.advance(rig.msUntil(waiting.nextRunAt) + 1);
+    const done = await rig.untilJob(id, ({ status }) => status === 'done');
+    expect(done).toMatchObject({ attempts: 1, outcome: 'stored' });
+
+    const before = await supersededRuns();
+    held.release();
+    await untilSuperseded(before + 1);
+    expect(await rig.untilJob(id, () => true)).toEqual(done);
     const [activity] = await rig.service.database.query('SELECT name FROM activity WHERE activity_id = $1', [id]);
     expect(activity).toEqual({ name: 'as it is now' });
   });
