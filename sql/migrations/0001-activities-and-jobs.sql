@@ -17,6 +17,14 @@ BEGIN
 END
 $$;
 
+-- An id that follows those made before it (UUID version 7, which PostgreSQL makes itself only from 18 on): the
+-- rows of one moment stand side by side in pg-boss's index, however many there are.
+CREATE FUNCTION time_ordered_uuid() RETURNS uuid LANGUAGE sql VOLATILE
+AS $$
+  SELECT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+    PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid
+$$;
+
 CREATE TABLE athlete (
   athlete_id       bigint      CONSTRAINT athlete_pkey PRIMARY KEY
                                CONSTRAINT athlete_id_positive CHECK (athlete_id > 0),
@@ -118,7 +126,7 @@ CREATE TABLE activity_fetch_job (
                CONSTRAINT activity_fetch_job_aspect_known CHECK (aspect IN ('create', 'update', 'delete')),
   event_time   timestamptz, -- of the newest webhook event heard; null when none was
   version      integer     NOT NULL DEFAULT 1, -- counts the requests; a run that began under an older one is followed by one more
-  boss_job_id  uuid        NOT NULL DEFAULT gen_random_uuid(),
+  boss_job_id  uuid        NOT NULL DEFAULT time_ordered_uuid(),
   outcome      text        -- what came of the newest request; null while it is open
                CONSTRAINT activity_fetch_job_outcome_known CHECK (outcome IN
                  ('stored', 'skipped', 'deleted', 'notFound', 'unauthorized', 'forbidden', 'unknownAthlete', 'exhausted')),

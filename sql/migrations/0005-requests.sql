@@ -15,24 +15,27 @@ CREATE TYPE fetch_result AS (activity_id bigint, athlete_id bigint, job_id bigin
 CREATE FUNCTION lock_schedule(p_athletes bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
+  v_athletes integer;
   v_locked integer;
 BEGIN
-  IF EXISTS (SELECT FROM unnest(p_athletes) a WHERE NOT EXISTS (SELECT FROM athlete_schedule s WHERE s.athlete_id = a)) THEN
+  SELECT count(DISTINCT a), count(DISTINCT s.athlete_id) INTO v_athletes, v_locked
+  FROM unnest(p_athletes) a LEFT JOIN athlete_schedule s ON s.athlete_id = a;
+  IF v_locked < v_athletes THEN
     INSERT INTO athlete_schedule (athlete_id) SELECT DISTINCT a FROM unnest(p_athletes) a ORDER BY a ON CONFLICT DO NOTHING;
   END IF;
   PERFORM FROM athlete_schedule s WHERE s.athlete_id = ANY (p_athletes) ORDER BY s.athlete_id FOR UPDATE;
   GET DIAGNOSTICS v_locked = ROW_COUNT;
-  IF v_locked < (SELECT count(DISTINCT a) FROM unnest(p_athletes) a) THEN
+  IF v_locked < v_athletes THEN
     RAISE EXCEPTION 'an athlete was erased while a request for them was being accepted' USING ERRCODE = 'serialization_failure';
   END IF;
 END
 $$;
 
--- A job as boss_insert_fetch takes it.
-CREATE FUNCTION boss_job(p_id uuid, p_lane integer, p_activity_id bigint, p_athlete_id bigint) RETURNS json LANGUAGE sql STABLE
+-- A job as an element of what boss_insert_fetch takes, as JSON text: nothing in it needs to be escaped.
+CREATE FUNCTION boss_job(p_id uuid, p_lane integer, p_activity_id bigint, p_athlete_id bigint) RETURNS text LANGUAGE sql STABLE
 AS $$
-  SELECT json_build_object('id', p_id, 'priority', p_lane, 'singletonKey', p_activity_id::text, 'groupId', p_athlete_id::text,
-    'data', json_build_object('activityId', p_activity_id::text))
+  SELECT '{"id":"' || p_id || '","priority":' || p_lane || ',"singletonKey":"' || p_activity_id || '","groupId":"' || p_athlete_id
+    || '","data":{"activityId":"' || p_activity_id || '"}}'
 $$;
 
 -- Asks for fetches of athletes whose schedule is locked, at most one for each activity. Coalesces with
@@ -45,12 +48,16 @@ CREATE FUNCTION add_requests(p_requests fetch_request[]) RETURNS SETOF fetch_res
 AS $$
 DECLARE
   v_now timestamptz := sync_now();
+  v_deletes boolean := false;
   v_added fetch_result[];
   v_jobs text;
-  v_woken boolean;
+  v_newly_due integer[];
   q fetch_request;
 BEGIN
-  IF EXISTS (SELECT FROM unnest(p_requests) r WHERE r.aspect = 'delete') THEN
+  FOREACH q IN ARRAY p_requests LOOP
+    v_deletes := v_deletes OR q.aspect IS NOT DISTINCT FROM 'delete';
+  END LOOP;
+  IF v_deletes THEN
     PERFORM FROM athlete_schedule s WHERE s.athlete_id = 0 FOR UPDATE;
   END IF;
 
@@ -59,37 +66,29 @@ BEGIN
     SELECT r.activity_id, r.athlete_id, r.reason, r.force, coalesce(r.aspect, 'create'), r.event_time, v_now, v_now
     FROM unnest(p_requests) r ORDER BY r.activity_id
     ON CONFLICT ON CONSTRAINT activity_fetch_job_activity_once DO NOTHING
-    RETURNING j.id, j.activity_id, j.athlete_id, j.reason, j.aspect, j.boss_job_id
-  ), woken AS (
-    UPDATE athlete_schedule s SET
-      webhook_due_at = CASE WHEN n.webhook THEN least(s.webhook_due_at, greatest(v_now, s.cooldown_until)) ELSE s.webhook_due_at END,
-      manual_due_at = CASE WHEN n.manual THEN least(s.manual_due_at, greatest(v_now, s.cooldown_until)) ELSE s.manual_due_at END,
-      polling_due_at = CASE WHEN n.polling THEN least(s.polling_due_at, greatest(v_now, s.cooldown_until)) ELSE s.polling_due_at END
-    FROM (
-      SELECT CASE WHEN a.aspect = 'delete' THEN 0 ELSE a.athlete_id END AS athlete_id,
-        bool_or(a.reason = 'webhook') AS webhook, bool_or(a.reason = 'manual') AS manual, bool_or(a.reason = 'polling') AS polling
-      FROM added a GROUP BY 1
-    ) n
-    WHERE s.athlete_id = n.athlete_id
-      AND (n.webhook AND coalesce(s.webhook_due_at, 'infinity') > greatest(v_now, s.cooldown_until)
-        OR n.manual AND coalesce(s.manual_due_at, 'infinity') > greatest(v_now, s.cooldown_until)
-        OR n.polling AND coalesce(s.polling_due_at, 'infinity') > greatest(v_now, s.cooldown_until))
-    RETURNING 1
+    RETURNING j.id, j.activity_id, j.athlete_id, j.boss_job_id,
+      CASE WHEN j.aspect = 'delete' THEN 0 ELSE j.athlete_id END AS waits_with,
+      CASE WHEN j.aspect = 'delete' THEN 'webhook' ELSE j.reason END AS waits_as
   )
   SELECT array_agg(ROW(a.activity_id, a.athlete_id, a.id, 'accepted')::fetch_result),
-    json_agg(boss_job(a.boss_job_id, CASE WHEN a.aspect = 'delete' THEN lane_of(0, 'webhook') ELSE lane_of(s.lane, a.reason) END,
-      a.activity_id, a.athlete_id)),
-    EXISTS (SELECT FROM woken)
-  INTO v_added, v_jobs, v_woken FROM added a JOIN athlete_schedule s ON s.athlete_id = a.athlete_id;
+    '[' || string_agg(boss_job(a.boss_job_id, lane_of(s.lane, a.waits_as), a.activity_id, a.athlete_id), ',') || ']',
+    array_agg(DISTINCT lane_of(s.lane, a.waits_as)) FILTER (WHERE
+      coalesce(CASE a.waits_as WHEN 'webhook' THEN s.webhook_due_at WHEN 'manual' THEN s.manual_due_at ELSE s.polling_due_at END, 'infinity')
+      > greatest(v_now, s.cooldown_until))
+  INTO v_added, v_jobs, v_newly_due
+  FROM added a JOIN athlete_schedule s ON s.athlete_id = a.waits_with;
 
   IF v_jobs IS NOT NULL THEN
     PERFORM boss_insert_fetch(v_jobs);
     RETURN QUERY SELECT * FROM unnest(v_added);
   END IF;
+  IF v_newly_due IS NOT NULL THEN
+    PERFORM wake_lane(l, v_now) FROM unnest(v_newly_due) l;
+  END IF;
   -- Under load nobody needs to be woken for athletes who were due before, and a commit that notifies
   -- excludes every other one that does. A worker that just now stepped over the athlete locked here asks
   -- again a little later; a lone request spares it that.
-  IF v_woken OR cardinality(p_requests) = 1 THEN
+  IF v_newly_due IS NOT NULL OR cardinality(p_requests) = 1 THEN
     PERFORM pg_notify('activity_sync', 'fetch');
   END IF;
   IF coalesce(cardinality(v_added), 0) < cardinality(p_requests) THEN
@@ -133,7 +132,7 @@ BEGIN
     RETURN ROW(r.activity_id, r.athlete_id, r.id, 'joined')::fetch_result;
   END IF;
   IF v_state = 'finished' THEN
-    r.boss_job_id := gen_random_uuid();
+    r.boss_job_id := time_ordered_uuid();
     r.reason := q.reason; r.force := q.force; r.outcome := NULL;
     r.aspect := coalesce(q.aspect, 'create');
   ELSE
@@ -149,7 +148,7 @@ BEGIN
   v_lane := lane_of_job(r.id);
   IF v_state = 'finished' THEN
     PERFORM boss_delete('activity-fetch', ARRAY[v_old_boss_job_id]);
-    PERFORM boss_insert_fetch(json_build_array(boss_job(r.boss_job_id, v_lane, r.activity_id, r.athlete_id))::text);
+    PERFORM boss_insert_fetch('[' || boss_job(r.boss_job_id, v_lane, r.activity_id, r.athlete_id) || ']');
     PERFORM wake_lane(v_lane, sync_now());
     PERFORM pg_notify('activity_sync', 'fetch');
   ELSIF v_state = 'waiting' AND v_lane <> v_old_lane THEN
@@ -211,7 +210,7 @@ AS $$
 DECLARE
   r record;
   v_lane integer;
-  v_jobs json[];
+  v_jobs text[];
   v_outdated uuid[];
 BEGIN
   PERFORM FROM athlete_schedule s
@@ -222,7 +221,7 @@ BEGIN
     PERFORM FROM athlete_schedule s WHERE s.athlete_id = 0 FOR UPDATE;
   END IF;
   FOR r IN
-    SELECT j.id, j.activity_id, j.athlete_id, j.boss_job_id AS old_id, gen_random_uuid() AS new_id FROM activity_fetch_job j
+    SELECT j.id, j.activity_id, j.athlete_id, j.boss_job_id AS old_id, time_ordered_uuid() AS new_id FROM activity_fetch_job j
     WHERE j.id = ANY (p_job_ids) AND j.outcome IS NOT NULL ORDER BY j.activity_id FOR UPDATE
   LOOP
     UPDATE activity_fetch_job j SET outcome = NULL, boss_job_id = r.new_id, version = j.version + 1, requested_at = sync_now()
@@ -236,7 +235,7 @@ BEGIN
     RETURN 0;
   END IF;
   PERFORM boss_delete('activity-fetch', v_outdated);
-  PERFORM boss_insert_fetch(array_to_json(v_jobs)::text);
+  PERFORM boss_insert_fetch('[' || array_to_string(v_jobs, ',') || ']');
   PERFORM pg_notify('activity_sync', 'fetch');
   RETURN cardinality(v_jobs);
 END

@@ -10,7 +10,8 @@ AS $$
 DECLARE
   v_requests fetch_request[];
   v_repeats bigint[];
-  v_results fetch_result[];
+  v_stale bigint[];
+  r fetch_result;
 BEGIN
   PERFORM lock_schedule(p_athletes);
   WITH ledger AS (
@@ -28,13 +29,18 @@ BEGIN
   INTO v_requests, v_repeats FROM ledger l;
 
   IF v_requests IS NOT NULL THEN
-    SELECT array_agg(r) INTO v_results FROM add_requests(v_requests) r;
-    IF EXISTS (SELECT FROM unnest(v_results) r WHERE r.result = 'stale') THEN
-      UPDATE webhook_event w SET result = 'stale'
-      FROM unnest(v_requests) q JOIN unnest(v_results) r ON r.activity_id = q.activity_id AND r.result = 'stale'
-      WHERE w.object_type = 'activity' AND w.object_id = q.activity_id AND w.aspect_type = q.aspect AND w.event_time = q.event_time;
-    END IF;
-    RETURN QUERY SELECT * FROM unnest(v_results);
+    FOR r IN SELECT * FROM add_requests(v_requests) LOOP
+      IF r.result = 'stale' THEN
+        v_stale := v_stale || r.activity_id;
+      END IF;
+      RETURN NEXT r;
+    END LOOP;
+  END IF;
+  IF v_stale IS NOT NULL THEN
+    UPDATE webhook_event w SET result = 'stale'
+    FROM unnest(p_activities, p_aspects, p_times) AS e (activity_id, aspect, event_time)
+    WHERE e.activity_id = ANY (v_stale)
+      AND w.object_type = 'activity' AND w.object_id = e.activity_id AND w.aspect_type = e.aspect AND w.event_time = e.event_time;
   END IF;
   IF v_repeats IS NOT NULL THEN
     RETURN QUERY

@@ -7,6 +7,8 @@ import { createBatcher } from './batcher.ts';
 export type AcceptWebhook = (event: ActivityEvent) => Promise<RequestResult>;
 
 const MAX_BATCH = 200;
+// While the server runs one batch, the next already waits on its side of the connection.
+const DEPTH = 2;
 // Data, constraint or limit: something that one event holds. None is known to pass the checks before.
 const OF_ONE_EVENT = /^(22|23|54)...$/;
 
@@ -22,6 +24,7 @@ export function createAcceptWebhook(database: Database): AcceptWebhook {
   };
   return createBatcher({
     maxBatch: MAX_BATCH,
+    depth: DEPTH,
     keyOf: (event) => event.objectId,
     run: acceptTogether,
     isOfOneItem: (error) => OF_ONE_EVENT.test(String((error as { code?: unknown }).code)),

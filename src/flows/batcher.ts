@@ -1,10 +1,10 @@
-import { setImmediate } from 'node:timers/promises';
-
 /**
  * Lets many callers share one piece of work: what arrives while a batch is in flight makes the next
  * batch. There is no timer: a lone item starts at the end of this turn of the event loop.
- * @param keyOf items with equal keys never share a batch; the later one goes into a later batch
+ * @param keyOf items with equal keys are never in flight together; the later one goes into a later batch
  * @param run does the work; resolves with one output for each item, in order
+ * @param depth how many batches may be in flight, 1 unless told. A further one starts once it is as large as
+ * the newest in flight, so that many small ones do not take the place of few large ones
  * @param isOfOneItem tells of an error of `run` whether one item may have caused it: the items of that
  * batch are then run one by one, so that the others do not fail with it
  * @returns a function that adds an item and resolves with its output, or rejects as its batch did
@@ -13,21 +13,46 @@ export function createBatcher<Item, Output>(options: {
   maxBatch: number;
   keyOf: (item: Item) => string;
   run: (items: Item[]) => Promise<Output[]>;
+  depth?: number;
   isOfOneItem?: (error: unknown) => boolean;
 }): (item: Item) => Promise<Output> {
   interface Waiting {
     item: Item;
+    key: string;
     resolve: (output: Output) => void;
     reject: (error: unknown) => void;
   }
+  const { maxBatch, keyOf, depth = 1 } = options;
   let waiting: Waiting[] = [];
-  let inFlight = false;
+  let inFlight = 0;
+  let newestSize = 0;
+  const keysInFlight = new Set<string>();
+  let isStarting = false;
 
-  const flush = async (): Promise<void> => {
-    inFlight = true;
-    await setImmediate(); // what came in together goes out together
-    while (waiting.length > 0) await runBatch(takeBatch());
-    inFlight = false;
+  const isTimeForOne = () => inFlight === 0 || (inFlight < depth && waiting.length >= newestSize);
+
+  const startAtEndOfTurn = (): void => {
+    if (isStarting || !isTimeForOne()) return;
+    isStarting = true;
+    // What came in together goes out together.
+    setImmediate(() => {
+      isStarting = false;
+      startNext();
+    });
+  };
+
+  const startNext = (): void => {
+    if (!isTimeForOne()) return;
+    const batch = takeBatch();
+    if (batch.length === 0) return;
+    inFlight += 1;
+    newestSize = batch.length;
+    for (const { key } of batch) keysInFlight.add(key);
+    void runBatch(batch).then(() => {
+      for (const { key } of batch) keysInFlight.delete(key);
+      inFlight -= 1;
+      startNext();
+    });
   };
 
   const runBatch = async (batch: Waiting[]): Promise<void> => {
@@ -41,14 +66,13 @@ export function createBatcher<Item, Output>(options: {
   };
 
   const takeBatch = (): Waiting[] => {
-    const keys = new Set<string>();
+    const keys = new Set(keysInFlight);
     const batch: Waiting[] = [];
     const later: Waiting[] = [];
     for (const entry of waiting) {
-      const key = options.keyOf(entry.item);
-      if (batch.length < options.maxBatch && !keys.has(key)) batch.push(entry);
+      if (batch.length < maxBatch && !keys.has(entry.key)) batch.push(entry);
       else later.push(entry);
-      keys.add(key);
+      keys.add(entry.key);
     }
     waiting = later;
     return batch;
@@ -56,7 +80,7 @@ export function createBatcher<Item, Output>(options: {
 
   return (item) =>
     new Promise<Output>((resolve, reject) => {
-      waiting.push({ item, resolve, reject });
-      if (!inFlight) void flush();
+      waiting.push({ item, key: keyOf(item), resolve, reject });
+      startAtEndOfTurn();
     });
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
+import { createPipelinedConnection, type StatementTarget } from './pipelined-connection.ts';
 
 /** Something that runs one statement: the pool, or the connection of a transaction. */
 export interface Queryable {
@@ -16,6 +17,11 @@ export interface Database extends Queryable {
    * anything but the database; where it does, give `tries: 1`.
    */
   transaction<T>(work: (tx: Queryable) => Promise<T>, options?: { tries?: number }): Promise<T>;
+  /**
+   * One connection of its own, on which statements do not wait for the answers to those before: for a caller
+   * with many, where the order in which they run is the order in which they were sent.
+   */
+  readonly pipelined: Queryable;
   /** Statements that every connection runs before its first use (pg-boss's test clock needs it). */
   setSessionStatements(statements: string[]): Promise<void>;
   readonly pool: pg.Pool;
@@ -43,9 +49,8 @@ export function openDatabase(options: {
   onError: (error: Error) => void;
 }): Database {
   let sessionStatements: string[] = [];
-  const pool = new pg.Pool({
+  const settings: pg.PoolConfig = {
     connectionString: options.connectionString,
-    max: options.maxConnections,
     application_name: options.applicationName,
     connectionTimeoutMillis: 5000,
     query_timeout: options.queryTimeoutMs ?? QUERY_TIMEOUT_MS,
@@ -55,15 +60,18 @@ export function openDatabase(options: {
     onConnect: async (client) => {
       for (const statement of sessionStatements) await client.query(statement);
     },
-  });
-  pool.on('error', options.onError);
-  const queryable = queryableOf(pool);
+  };
+  const pool = new pg.Pool({ ...settings, max: options.maxConnections });
+  const pipeline = new pg.Pool({ ...settings, max: 1, pipeline: true });
+  const pools = [pool, pipeline];
+  for (const each of pools) each.on('error', options.onError);
   return {
-    ...queryable,
+    ...queryableOf(pool),
+    pipelined: queryableOf(createPipelinedConnection(pipeline)),
     pool,
     setSessionStatements: async (statements) => {
       sessionStatements = statements;
-      await runOnIdleConnections(pool, statements);
+      for (const each of pools) await runOnIdleConnections(each, statements);
     },
     transaction: async (work, { tries = TRIES } = {}) => {
       for (let attempt = 1; ; attempt += 1) {
@@ -75,7 +83,7 @@ export function openDatabase(options: {
       }
     },
     close: async () => {
-      if (!pool.ending) await pool.end();
+      for (const each of pools) if (!each.ending) await each.end();
     },
   };
 }
@@ -125,7 +133,7 @@ function isTimeout(error: unknown): error is Error {
   return (error as { message?: unknown }).message === 'Query read timeout';
 }
 
-function queryableOf(target: pg.Pool | pg.PoolClient): Queryable {
+function queryableOf(target: StatementTarget): Queryable {
   const run = (text: string, values?: unknown[]) =>
     values === undefined ? target.query(text) : target.query({ name: statementName(text), text, values });
   return {

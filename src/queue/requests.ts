@@ -49,7 +49,7 @@ export async function acceptActivityEvents(
   ];
   const accept = (queryable: Queryable) =>
     queryable.query<ResultRow>('SELECT * FROM accept_events($1, $2, $3, $4, $5, $6)', values);
-  const rows = await accept(database).catch((error: unknown) => {
+  const rows = await accept(database.pipelined).catch((error: unknown) => {
     if (!isLostAgainstAnother(error)) throw error;
     return database.transaction(accept);
   });

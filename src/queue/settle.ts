@@ -109,7 +109,7 @@ export async function putBackRun(
   await mustAffectOne(run, boss.deleteJob(FETCH_QUEUE, claimOf(run), { db: tx }));
   await recordAttempt(tx, run, 'put_back', error);
   const [request] = await tx.query<{ boss_job_id: string; lane: number; activity_id: string; athlete_id: string }>(
-    `UPDATE activity_fetch_job SET boss_job_id = gen_random_uuid() WHERE id = $1
+    `UPDATE activity_fetch_job SET boss_job_id = time_ordered_uuid() WHERE id = $1
      RETURNING boss_job_id, activity_id, athlete_id, lane_of_job(id) AS lane`,
     [run.jobId],
   );

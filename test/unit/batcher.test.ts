@@ -11,10 +11,11 @@ const settle = async () => {
   for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate);
 };
 
-function start(options: { maxBatch?: number; isOfOneItem?: (error: unknown) => boolean } = {}) {
+function start(options: { maxBatch?: number; depth?: number; isOfOneItem?: (error: unknown) => boolean } = {}) {
   const open: Open[] = [];
   const add = createBatcher<string, string>({
     maxBatch: options.maxBatch ?? 100,
+    depth: options.depth ?? 1,
     keyOf: (item) => item.slice(0, 1),
     run: (items) => new Promise((resolve, reject) => open.push({ items, resolve, reject })),
     ...(options.isOfOneItem ? { isOfOneItem: options.isOfOneItem } : {}),
@@ -25,9 +26,9 @@ function start(options: { maxBatch?: number; isOfOneItem?: (error: unknown) => b
     await settle();
     return { result };
   };
-  /** Answers the batch that is under way; resolves once the next one has started, if there is one. */
-  const answer = async () => {
-    const batch = open.at(-1) as Open;
+  /** Answers a batch that is under way, the newest unless told; resolves once the next one has started, if there is one. */
+  const answer = async (n = open.length - 1) => {
+    const batch = open[n] as Open;
     batch.resolve(batch.items.map((item) => item.toUpperCase()));
     await settle();
   };
@@ -96,5 +97,39 @@ describe('the batcher', () => {
     await answer();
     expect(batches()).toEqual([['x'], ['a', 'b', 'c'], ['a'], ['b'], ['c']]);
     expect(await Promise.all(results)).toEqual(['A', 'poison', 'C']);
+  });
+
+  it('of depth 2 starts a second batch once it is as large as the one in flight, and no third', async () => {
+    const { add, answer, batches } = start({ depth: 2 });
+    for (const item of ['a', 'b', 'c']) void add(item);
+    await settle();
+    for (const item of ['d', 'e']) void add(item);
+    await settle();
+    expect(batches()).toEqual([['a', 'b', 'c']]);
+    void add('f');
+    await settle();
+    for (const item of ['g', 'h', 'i', 'j']) void add(item);
+    await settle();
+    expect(batches()).toEqual([
+      ['a', 'b', 'c'],
+      ['d', 'e', 'f'],
+    ]);
+    await answer(0);
+    expect(batches()[2]).toEqual(['g', 'h', 'i', 'j']);
+  });
+
+  it('never has items of one key in flight together', async () => {
+    const { add, answer, batches } = start({ depth: 2 });
+    const first = add('a1');
+    await settle();
+    const second = add('a2');
+    await settle();
+    void add('b1');
+    await settle();
+    expect(batches()).toEqual([['a1'], ['b1']]);
+    await answer(0);
+    expect(batches()).toEqual([['a1'], ['b1'], ['a2']]);
+    await answer(2);
+    expect(await Promise.all([first, second])).toEqual(['A1', 'A2']);
   });
 });
