@@ -1,7 +1,7 @@
 -- The schema "public" as the migrations make it, for reading and for review. Written by
 -- npm run schema:dump; the tests compare it with a database that was migrated from nothing.
 
-CREATE OR REPLACE FUNCTION public.accept_events(p_activities bigint[], p_athletes bigint[], p_aspects text[], p_times timestamp with time zone[], p_subscriptions bigint[], p_updates jsonb[])
+CREATE OR REPLACE FUNCTION public.accept_events(p_owners bigint[], p_activities bigint[], p_athletes bigint[], p_aspects text[], p_times timestamp with time zone[], p_subscriptions bigint[], p_updates jsonb[])
  RETURNS SETOF fetch_result
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -15,7 +15,7 @@ DECLARE
   v_stale bigint[];
   r fetch_result;
 BEGIN
-  PERFORM lock_schedule(p_athletes);
+  PERFORM lock_schedule(p_owners);
   WITH ledger AS (
     INSERT INTO webhook_event AS w (object_type, object_id, aspect_type, owner_id, subscription_id, event_time, updates)
     SELECT 'activity', e.activity_id, e.aspect, e.athlete_id, e.subscription_id, e.event_time, coalesce(e.updates, '{}')
@@ -929,18 +929,17 @@ CREATE OR REPLACE FUNCTION public.lock_schedule(p_athletes bigint[])
  LANGUAGE plpgsql
 AS $function$
 DECLARE
-  v_athletes integer;
   v_locked integer;
 BEGIN
-  SELECT count(DISTINCT a), count(DISTINCT s.athlete_id) INTO v_athletes, v_locked
-  FROM unnest(p_athletes) a LEFT JOIN athlete_schedule s ON s.athlete_id = a;
-  IF v_locked < v_athletes THEN
-    INSERT INTO athlete_schedule (athlete_id) SELECT DISTINCT a FROM unnest(p_athletes) a ORDER BY a ON CONFLICT DO NOTHING;
-  END IF;
-  PERFORM FROM athlete_schedule s WHERE s.athlete_id = ANY (p_athletes) ORDER BY s.athlete_id FOR UPDATE;
-  GET DIAGNOSTICS v_locked = ROW_COUNT;
-  IF v_locked < v_athletes THEN
-    RAISE EXCEPTION 'an athlete was erased while a request for them was being accepted' USING ERRCODE = 'serialization_failure';
+  SELECT count(*) INTO v_locked
+  FROM (SELECT FROM athlete_schedule s WHERE s.athlete_id = ANY (p_athletes) ORDER BY s.athlete_id FOR UPDATE) locked;
+  IF v_locked < cardinality(p_athletes) THEN
+    INSERT INTO athlete_schedule (athlete_id) SELECT a FROM unnest(p_athletes) a ORDER BY a ON CONFLICT DO NOTHING;
+    PERFORM FROM athlete_schedule s WHERE s.athlete_id = ANY (p_athletes) ORDER BY s.athlete_id FOR UPDATE;
+    GET DIAGNOSTICS v_locked = ROW_COUNT;
+    IF v_locked < cardinality(p_athletes) THEN
+      RAISE EXCEPTION 'an athlete was erased while a request for them was being accepted' USING ERRCODE = 'serialization_failure';
+    END IF;
   END IF;
 END
 $function$
@@ -1050,7 +1049,7 @@ BEGIN
   SELECT array_agg(ROW(x."activityId", x."athleteId", x.reason, x.force, x.aspect, x."eventTime")::fetch_request) INTO v_requests
   FROM jsonb_to_recordset(p_requests)
     AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect text, "eventTime" timestamptz);
-  PERFORM lock_schedule(ARRAY(SELECT r.athlete_id FROM unnest(v_requests) r));
+  PERFORM lock_schedule(ARRAY(SELECT DISTINCT r.athlete_id FROM unnest(v_requests) r));
   RETURN QUERY SELECT * FROM add_requests(v_requests);
 END
 $function$
@@ -1315,10 +1314,7 @@ $function$
 CREATE OR REPLACE FUNCTION public.time_ordered_uuid()
  RETURNS uuid
  LANGUAGE sql
-AS $function$
-  SELECT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
-    PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid
-$function$
+AS $function$ SELECT uuidv7() $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.turn_lane(p_lane integer, p_at timestamp with time zone, p_until timestamp with time zone)

@@ -17,13 +17,21 @@ BEGIN
 END
 $$;
 
--- An id that follows those made before it (UUID version 7, which PostgreSQL makes itself only from 18 on): the
--- rows of one moment stand side by side in pg-boss's index, however many there are.
-CREATE FUNCTION time_ordered_uuid() RETURNS uuid LANGUAGE sql VOLATILE
-AS $$
-  SELECT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
-    PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid
-$$;
+-- An id that follows those made before it (UUID version 7): the rows of one moment stand side by side in
+-- pg-boss's index, however many there are. PostgreSQL makes them itself from 18 on.
+DO $do$
+BEGIN
+  IF current_setting('server_version_num')::integer >= 180000 THEN
+    CREATE FUNCTION time_ordered_uuid() RETURNS uuid LANGUAGE sql VOLATILE AS $$ SELECT uuidv7() $$;
+  ELSE
+    CREATE FUNCTION time_ordered_uuid() RETURNS uuid LANGUAGE sql VOLATILE
+    AS $$
+      SELECT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+        PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid
+    $$;
+  END IF;
+END
+$do$;
 
 CREATE TABLE athlete (
   athlete_id       bigint      CONSTRAINT athlete_pkey PRIMARY KEY

@@ -8,25 +8,24 @@
 CREATE TYPE fetch_request AS (activity_id bigint, athlete_id bigint, reason text, force boolean, aspect text, event_time timestamptz);
 CREATE TYPE fetch_result AS (activity_id bigint, athlete_id bigint, job_id bigint, result text);
 
--- Locks the athletes' rows of the schedule, which are made where they are missing. A claim of the same
--- athlete waits until this commits, or has committed before, so a job never lands in a lane that was just
--- found empty. Everyone locks in this order: athletes by id, then the ledger, athlete 0, requests and
--- pg-boss's jobs.
+-- Locks the athletes' rows of the schedule, each named once; rows that are missing are made. A claim of the
+-- same athlete waits until this commits, or has committed before, so a job never lands in a lane that was
+-- just found empty. Everyone locks in this order: athletes by id, then the ledger, athlete 0, requests and
+-- pg-boss's jobs. Only two that make rows of new athletes at once may meet crosswise; one is run again.
 CREATE FUNCTION lock_schedule(p_athletes bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-  v_athletes integer;
   v_locked integer;
 BEGIN
-  SELECT count(DISTINCT a), count(DISTINCT s.athlete_id) INTO v_athletes, v_locked
-  FROM unnest(p_athletes) a LEFT JOIN athlete_schedule s ON s.athlete_id = a;
-  IF v_locked < v_athletes THEN
-    INSERT INTO athlete_schedule (athlete_id) SELECT DISTINCT a FROM unnest(p_athletes) a ORDER BY a ON CONFLICT DO NOTHING;
-  END IF;
-  PERFORM FROM athlete_schedule s WHERE s.athlete_id = ANY (p_athletes) ORDER BY s.athlete_id FOR UPDATE;
-  GET DIAGNOSTICS v_locked = ROW_COUNT;
-  IF v_locked < v_athletes THEN
-    RAISE EXCEPTION 'an athlete was erased while a request for them was being accepted' USING ERRCODE = 'serialization_failure';
+  SELECT count(*) INTO v_locked
+  FROM (SELECT FROM athlete_schedule s WHERE s.athlete_id = ANY (p_athletes) ORDER BY s.athlete_id FOR UPDATE) locked;
+  IF v_locked < cardinality(p_athletes) THEN
+    INSERT INTO athlete_schedule (athlete_id) SELECT a FROM unnest(p_athletes) a ORDER BY a ON CONFLICT DO NOTHING;
+    PERFORM FROM athlete_schedule s WHERE s.athlete_id = ANY (p_athletes) ORDER BY s.athlete_id FOR UPDATE;
+    GET DIAGNOSTICS v_locked = ROW_COUNT;
+    IF v_locked < cardinality(p_athletes) THEN
+      RAISE EXCEPTION 'an athlete was erased while a request for them was being accepted' USING ERRCODE = 'serialization_failure';
+    END IF;
   END IF;
 END
 $$;
@@ -172,7 +171,7 @@ BEGIN
   SELECT array_agg(ROW(x."activityId", x."athleteId", x.reason, x.force, x.aspect, x."eventTime")::fetch_request) INTO v_requests
   FROM jsonb_to_recordset(p_requests)
     AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect text, "eventTime" timestamptz);
-  PERFORM lock_schedule(ARRAY(SELECT r.athlete_id FROM unnest(v_requests) r));
+  PERFORM lock_schedule(ARRAY(SELECT DISTINCT r.athlete_id FROM unnest(v_requests) r));
   RETURN QUERY SELECT * FROM add_requests(v_requests);
 END
 $$;

@@ -1,9 +1,9 @@
 -- The steps that every job takes, each as one round trip and one transaction for several jobs.
 
 -- Accepts webhook events of activities for good: ledger row, request and job together, at most one event
--- for each activity; the n-th element of every array is of the n-th event. An exact repeat is counted in
--- the ledger and changes nothing else.
-CREATE FUNCTION accept_events(p_activities bigint[], p_athletes bigint[], p_aspects text[], p_times timestamptz[],
+-- for each activity; the n-th element of every array is of the n-th event. p_owners: their athletes, each
+-- once. An exact repeat is counted in the ledger and changes nothing else.
+CREATE FUNCTION accept_events(p_owners bigint[], p_activities bigint[], p_athletes bigint[], p_aspects text[], p_times timestamptz[],
   p_subscriptions bigint[], p_updates jsonb[])
 RETURNS SETOF fetch_result LANGUAGE plpgsql VOLATILE
 AS $$
@@ -13,7 +13,7 @@ DECLARE
   v_stale bigint[];
   r fetch_result;
 BEGIN
-  PERFORM lock_schedule(p_athletes);
+  PERFORM lock_schedule(p_owners);
   WITH ledger AS (
     INSERT INTO webhook_event AS w (object_type, object_id, aspect_type, owner_id, subscription_id, event_time, updates)
     SELECT 'activity', e.activity_id, e.aspect, e.athlete_id, e.subscription_id, e.event_time, coalesce(e.updates, '{}')

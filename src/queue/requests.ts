@@ -39,16 +39,18 @@ export async function acceptActivityEvents(
   database: Database,
   events: readonly ActivityEvent[],
 ): Promise<RequestResult[]> {
+  const owners = events.map(({ ownerId }) => ownerId);
   const values = [
+    [...new Set(owners)],
     events.map(({ objectId }) => objectId),
-    events.map(({ ownerId }) => ownerId),
+    owners,
     events.map(({ aspect }) => aspect),
     events.map(({ eventTime }) => eventTime),
     events.map(({ subscriptionId }) => subscriptionId),
     events.map(({ updates }) => JSON.stringify(updates)),
   ];
   const accept = (queryable: Queryable) =>
-    queryable.query<ResultRow>('SELECT * FROM accept_events($1, $2, $3, $4, $5, $6)', values);
+    queryable.query<ResultRow>('SELECT * FROM accept_events($1, $2, $3, $4, $5, $6, $7)', values);
   const rows = await accept(database.pipelined).catch((error: unknown) => {
     if (!isLostAgainstAnother(error)) throw error;
     return database.transaction(accept);
