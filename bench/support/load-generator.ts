@@ -32,7 +32,8 @@ export async function runLoad(load: Load): Promise<LoadResult> {
 }
 
 const ATHLETES = 500;
-const OK = Buffer.from('HTTP/1.1 200');
+const OK = 'HTTP/1.1 200';
+const LENGTH = /content-length: (\d+)/i;
 
 if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) {
   const load = JSON.parse(process.argv[2] ?? '{}') as Load;
@@ -47,32 +48,41 @@ async function generate(load: Load): Promise<LoadResult> {
   const startedAt = performance.now();
   const endAt = startedAt + load.durationMs;
 
+  const requests = deliveries(load.path);
   const runConnection = (): Promise<void> =>
     new Promise((resolve, reject) => {
-      const socket = connect(load.port, '127.0.0.1');
-      socket.setNoDelay(true);
       let sentAt = 0;
-      let received = Buffer.alloc(0);
+      let received = '';
+      const socket = connect({
+        port: load.port,
+        host: '127.0.0.1',
+        noDelay: true,
+        // One buffer for every answer: what the generator does not take is left to the server.
+        onread: {
+          buffer: Buffer.alloc(16 * 1024),
+          callback: (length, buffer) => {
+            received += (buffer as Buffer).toString('latin1', 0, length);
+            if (!isWhole(received)) return true;
+            latencies.push(performance.now() - sentAt);
+            if (!received.startsWith(OK)) failed += 1;
+            received = '';
+            send();
+            return true;
+          },
+        },
+      });
       const send = () => {
-        if (performance.now() >= endAt) {
+        sentAt = performance.now();
+        if (sentAt >= endAt) {
           socket.end();
           resolve();
           return;
         }
-        sentAt = performance.now();
-        socket.write(delivery(load.path, nextId));
+        socket.write(requests(nextId), 'latin1');
         nextId += 1;
       };
       socket.on('connect', send);
       socket.on('error', reject);
-      socket.on('data', (chunk) => {
-        received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
-        if (!isWhole(received)) return;
-        latencies.push(performance.now() - sentAt);
-        if (!received.subarray(0, OK.length).equals(OK)) failed += 1;
-        received = Buffer.alloc(0);
-        send();
-      });
     });
   await Promise.all(Array.from({ length: load.connections }, runConnection));
   const seconds = (performance.now() - startedAt) / 1000;
@@ -85,15 +95,19 @@ async function generate(load: Load): Promise<LoadResult> {
   };
 }
 
-/** A delivery of about 200 bytes, as the provider sends it. */
-function delivery(path: string, id: number): string {
-  const body = `{"aspect_type":"create","event_time":1790000000,"object_id":${id},"object_type":"activity","owner_id":${1_000_000 + (id % ATHLETES)},"subscription_id":120475,"updates":{"title":"Morning run around the lake"}}`;
-  return `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+/** Deliveries of about 200 bytes, as the provider sends them. */
+function deliveries(path: string): (id: number) => string {
+  const body = (id: number) =>
+    `{"aspect_type":"create","event_time":1790000000,"object_id":${id},"object_type":"activity","owner_id":${1_000_000 + (id % ATHLETES)},"subscription_id":120475,"updates":{"title":"Morning run around the lake"}}`;
+  const head = `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: `;
+  return (id) => {
+    const text = body(id);
+    return `${head}${text.length}\r\n\r\n${text}`;
+  };
 }
 
-function isWhole(received: Buffer): boolean {
+function isWhole(received: string): boolean {
   const end = received.indexOf('\r\n\r\n');
   if (end < 0) return false;
-  const length = /content-length: (\d+)/i.exec(received.toString('latin1', 0, end))?.[1];
-  return received.length >= end + 4 + Number(length ?? 0);
+  return received.length >= end + 4 + Number(LENGTH.exec(received)?.[1] ?? 0);
 }
