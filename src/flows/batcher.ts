@@ -48,20 +48,32 @@ export function createBatcher<Item, Output>(options: {
     inFlight += 1;
     newestSize = batch.length;
     for (const { key } of batch) keysInFlight.add(key);
-    void runBatch(batch).then(() => {
+    void runBatch(batch).then((handOut) => {
       for (const { key } of batch) keysInFlight.delete(key);
       inFlight -= 1;
-      startNext();
+      startNext(); // before the outputs are handed out, which keeps this thread busy for a while
+      handOut();
     });
   };
 
-  const runBatch = async (batch: Waiting[]): Promise<void> => {
+  /** Returns what hands the outputs out. */
+  const runBatch = async (batch: Waiting[]): Promise<() => void> => {
     try {
       const outputs = await options.run(batch.map(({ item }) => item));
-      for (const [index, { resolve }] of batch.entries()) resolve(outputs[index] as Output);
+      return () => {
+        for (const [index, { resolve }] of batch.entries()) resolve(outputs[index] as Output);
+      };
     } catch (error) {
-      if (batch.length > 1 && options.isOfOneItem?.(error)) for (const entry of batch) await runBatch([entry]);
-      else for (const { reject } of batch) reject(error);
+      if (batch.length === 1 || !options.isOfOneItem?.(error)) {
+        return () => {
+          for (const { reject } of batch) reject(error);
+        };
+      }
+      const handOuts: (() => void)[] = [];
+      for (const entry of batch) handOuts.push(await runBatch([entry]));
+      return () => {
+        for (const handOut of handOuts) handOut();
+      };
     }
   };
 
