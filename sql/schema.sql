@@ -6,6 +6,9 @@ CREATE OR REPLACE FUNCTION public.accept_events(p_owners bigint[], p_activities 
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
  SET enable_bitmapscan TO 'off'
  SET jit TO 'off'
 AS $function$
@@ -626,6 +629,9 @@ CREATE OR REPLACE FUNCTION public.claim_runs(p_most integer, p_hold_ms integer)
  RETURNS TABLE(claim text, wait_ms double precision, waits_for text, boss_job_id uuid, retry_count integer, attempts integer, job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect text, version integer, needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamp with time zone, scope text, athlete_state text, started_at text, requested_at timestamp with time zone, waited_ms double precision)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
  SET jit TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_sort TO 'off'
@@ -1170,6 +1176,9 @@ CREATE OR REPLACE FUNCTION public.store_runs(p_runs jsonb, p_details jsonb)
  RETURNS TABLE(job_id bigint, result text)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
  SET enable_bitmapscan TO 'off'
  SET jit TO 'off'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -1189,10 +1198,10 @@ BEGIN
   FROM jsonb_populate_recordset(NULL::stored_run, p_runs) r;
   PERFORM FROM athlete_schedule s WHERE s.athlete_id = ANY (v_athletes) ORDER BY s.athlete_id FOR UPDATE;
   -- Ends the open requests that nobody changed meanwhile; a notification waits, or has been counted. One that
-  -- another run has ended keeps its outcome.
+  -- another run has ended keeps its outcome. (Not "outcome IS NULL": an index would find all open requests.)
   WITH settled AS (
     UPDATE activity_fetch_job j SET outcome = 'stored' FROM unnest(v_runs) r
-    WHERE j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId" AND j.outcome IS NULL
+    WHERE j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId" AND coalesce(j.outcome, 'open') = 'open'
     RETURNING j.id, r."bossJobId" AS boss_job_id, r."bossJobId"::text || ':' || r."retryCount" AS claim
   )
   SELECT array_agg(id), array_agg(boss_job_id), array_agg(claim) INTO v_settled, v_claimed, v_claims FROM settled;

@@ -56,6 +56,9 @@ $$;
 -- once they are full.
 ALTER FUNCTION accept_events SET plan_cache_mode = force_generic_plan;
 ALTER FUNCTION accept_events SET enable_seqscan = off;
+ALTER FUNCTION accept_events SET enable_hashjoin = off;
+ALTER FUNCTION accept_events SET enable_mergejoin = off;
+ALTER FUNCTION accept_events SET enable_material = off;
 ALTER FUNCTION accept_events SET enable_bitmapscan = off;
 ALTER FUNCTION accept_events SET jit = off;
 
@@ -136,6 +139,9 @@ $$;
 -- A plan made while the tables were empty must not scan them once they are full, and is good for every
 -- number of jobs.
 ALTER FUNCTION claim_runs(integer, integer) SET enable_seqscan = off;
+ALTER FUNCTION claim_runs(integer, integer) SET enable_hashjoin = off;
+ALTER FUNCTION claim_runs(integer, integer) SET enable_mergejoin = off;
+ALTER FUNCTION claim_runs(integer, integer) SET enable_material = off;
 ALTER FUNCTION claim_runs(integer, integer) SET jit = off; -- PostgreSQL 15 to 17 take a scan that is "off" for a costly one, and compile it each time
 ALTER FUNCTION claim_runs(integer, integer) SET enable_bitmapscan = off;
 ALTER FUNCTION claim_runs(integer, integer) SET enable_sort = off;
@@ -173,10 +179,10 @@ BEGIN
   FROM jsonb_populate_recordset(NULL::stored_run, p_runs) r;
   PERFORM FROM athlete_schedule s WHERE s.athlete_id = ANY (v_athletes) ORDER BY s.athlete_id FOR UPDATE;
   -- Ends the open requests that nobody changed meanwhile; a notification waits, or has been counted. One that
-  -- another run has ended keeps its outcome.
+  -- another run has ended keeps its outcome. (Not "outcome IS NULL": an index would find all open requests.)
   WITH settled AS (
     UPDATE activity_fetch_job j SET outcome = 'stored' FROM unnest(v_runs) r
-    WHERE j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId" AND j.outcome IS NULL
+    WHERE j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId" AND coalesce(j.outcome, 'open') = 'open'
     RETURNING j.id, r."bossJobId" AS boss_job_id, r."bossJobId"::text || ':' || r."retryCount" AS claim
   )
   SELECT array_agg(id), array_agg(boss_job_id), array_agg(claim) INTO v_settled, v_claimed, v_claims FROM settled;
@@ -235,6 +241,9 @@ END
 $$;
 
 ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_seqscan = off;
+ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_hashjoin = off;
+ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_mergejoin = off;
+ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_material = off;
 ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_bitmapscan = off;
 ALTER FUNCTION store_runs(jsonb, jsonb) SET jit = off;
 ALTER FUNCTION store_runs(jsonb, jsonb) SET plan_cache_mode = force_generic_plan;
