@@ -1068,7 +1068,7 @@ AS $function$
 DECLARE
   v_next timestamptz;
 BEGIN
-  SELECT min(f.start_after) INTO v_next FROM fetch_queue() f WHERE f.waiting AND f.lane = p_lane;
+  SELECT min(w.start_after) INTO v_next FROM waiting_in_lane(p_lane) w;
   UPDATE athlete_schedule s SET
     webhook_due_at = CASE WHEN p_lane % 4 = 1 THEN v_next ELSE s.webhook_due_at END,
     manual_due_at = CASE WHEN p_lane % 4 = 2 THEN v_next ELSE s.manual_due_at END,
@@ -1176,6 +1176,7 @@ CREATE OR REPLACE FUNCTION public.store_runs(p_runs jsonb, p_details jsonb)
  RETURNS TABLE(job_id bigint, result text)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET enable_sort TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
@@ -1245,8 +1246,10 @@ BEGIN
     PERFORM boss_insert_thumbnail(json_agg(json_build_object('singletonKey', s.id::text, 'data', json_build_object('activityId', s.id::text)))::text)
     FROM unnest(v_stored) AS s (id);
     -- Nobody needs to be woken while earlier ones wait: a worker that is awake asks again by itself.
-    IF NOT EXISTS (SELECT FROM pgboss.job t WHERE t.name = 'thumbnail' AND t.state < 'active' AND NOT t.blocked
-        AND t.start_after <= sync_now() AND t.singleton_key <> ALL (v_stored::text[])) THEN
+    -- The order is the one of pg-boss's index of waiting jobs: no other may be read for this, however small.
+    IF (SELECT t.id FROM pgboss.job t
+        WHERE t.name = 'thumbnail' AND t.state < 'active' AND NOT t.blocked AND t.start_after <= sync_now() AND t.singleton_key <> ALL (v_stored::text[])
+        ORDER BY t.priority DESC, t.created_on, t.start_after LIMIT 1) IS NULL THEN
       PERFORM pg_notify('activity_sync', 'thumbnail');
     END IF;
   END IF;
@@ -1331,8 +1334,12 @@ CREATE OR REPLACE FUNCTION public.turn_lane(p_lane integer, p_at timestamp with 
  LANGUAGE plpgsql
 AS $function$
 DECLARE
-  v_next timestamptz := CASE WHEN EXISTS (SELECT FROM fetch_queue() f WHERE f.waiting AND f.lane = p_lane) THEN greatest(p_at, p_until) END;
+  v_next timestamptz;
 BEGIN
+  PERFORM FROM waiting_in_lane(p_lane) LIMIT 1;
+  IF FOUND THEN
+    v_next := greatest(p_at, p_until);
+  END IF;
   UPDATE athlete_schedule s SET
     cooldown_until = greatest(s.cooldown_until, p_until),
     webhook_due_at = CASE WHEN p_lane % 4 = 1 THEN v_next WHEN s.webhook_due_at IS NOT NULL THEN greatest(s.webhook_due_at, p_until) END,
@@ -1340,6 +1347,17 @@ BEGIN
     polling_due_at = CASE WHEN p_lane % 4 = 3 THEN v_next WHEN s.polling_due_at IS NOT NULL THEN greatest(s.polling_due_at, p_until) END
   WHERE s.lane = p_lane / 4;
 END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.waiting_in_lane(p_lane integer)
+ RETURNS TABLE(start_after timestamp with time zone)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT j.start_after FROM pgboss.job j
+  WHERE j.name = 'activity-fetch' AND j.state < 'active' AND NOT j.blocked AND j.priority = p_lane
+  ORDER BY j.priority DESC, j.created_on, j.start_after
 $function$
 ;
 

@@ -39,6 +39,7 @@ if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) {
       QUEUE,
       Array.from({ length: jobs }, (_, n) => ({ data: { n } })),
     );
+    await boss.getDb().executeSql('ANALYZE');
     const startedAt = performance.now();
     await Promise.all(Array.from({ length: Number(loops) }, () => drain(boss)));
     process.send?.(performance.now() - startedAt);

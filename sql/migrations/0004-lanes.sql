@@ -103,13 +103,26 @@ BEGIN
 END
 $$;
 
+-- When the jobs that wait in a lane may start, oldest first. Sorted as pg-boss's index of waiting jobs is: no
+-- other may be walked for this, whatever a planner thinks of a queue that it has not counted yet.
+CREATE FUNCTION waiting_in_lane(p_lane integer) RETURNS TABLE (start_after timestamptz) LANGUAGE sql STABLE
+AS $$
+  SELECT j.start_after FROM pgboss.job j
+  WHERE j.name = 'activity-fetch' AND j.state < 'active' AND NOT j.blocked AND j.priority = p_lane
+  ORDER BY j.priority DESC, j.created_on, j.start_after
+$$;
+
 -- A lane's next turn after a run was claimed from it at p_at: the athlete is kept from another call until
 -- p_until (-infinity where the provider is not called), and the lane is due again when more waits in it.
 CREATE FUNCTION turn_lane(p_lane integer, p_at timestamptz, p_until timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-  v_next timestamptz := CASE WHEN EXISTS (SELECT FROM fetch_queue() f WHERE f.waiting AND f.lane = p_lane) THEN greatest(p_at, p_until) END;
+  v_next timestamptz;
 BEGIN
+  PERFORM FROM waiting_in_lane(p_lane) LIMIT 1;
+  IF FOUND THEN
+    v_next := greatest(p_at, p_until);
+  END IF;
   UPDATE athlete_schedule s SET
     cooldown_until = greatest(s.cooldown_until, p_until),
     webhook_due_at = CASE WHEN p_lane % 4 = 1 THEN v_next WHEN s.webhook_due_at IS NOT NULL THEN greatest(s.webhook_due_at, p_until) END,
@@ -125,7 +138,7 @@ AS $$
 DECLARE
   v_next timestamptz;
 BEGIN
-  SELECT min(f.start_after) INTO v_next FROM fetch_queue() f WHERE f.waiting AND f.lane = p_lane;
+  SELECT min(w.start_after) INTO v_next FROM waiting_in_lane(p_lane) w;
   UPDATE athlete_schedule s SET
     webhook_due_at = CASE WHEN p_lane % 4 = 1 THEN v_next ELSE s.webhook_due_at END,
     manual_due_at = CASE WHEN p_lane % 4 = 2 THEN v_next ELSE s.manual_due_at END,

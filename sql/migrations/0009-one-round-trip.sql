@@ -226,8 +226,10 @@ BEGIN
     PERFORM boss_insert_thumbnail(json_agg(json_build_object('singletonKey', s.id::text, 'data', json_build_object('activityId', s.id::text)))::text)
     FROM unnest(v_stored) AS s (id);
     -- Nobody needs to be woken while earlier ones wait: a worker that is awake asks again by itself.
-    IF NOT EXISTS (SELECT FROM pgboss.job t WHERE t.name = 'thumbnail' AND t.state < 'active' AND NOT t.blocked
-        AND t.start_after <= sync_now() AND t.singleton_key <> ALL (v_stored::text[])) THEN
+    -- The order is the one of pg-boss's index of waiting jobs: no other may be read for this, however small.
+    IF (SELECT t.id FROM pgboss.job t
+        WHERE t.name = 'thumbnail' AND t.state < 'active' AND NOT t.blocked AND t.start_after <= sync_now() AND t.singleton_key <> ALL (v_stored::text[])
+        ORDER BY t.priority DESC, t.created_on, t.start_after LIMIT 1) IS NULL THEN
       PERFORM pg_notify('activity_sync', 'thumbnail');
     END IF;
   END IF;
@@ -241,6 +243,7 @@ END
 $$;
 
 ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_seqscan = off;
+ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_sort = off;
 ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_hashjoin = off;
 ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_mergejoin = off;
 ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_material = off;

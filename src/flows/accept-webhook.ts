@@ -17,8 +17,9 @@ const OF_ONE_EVENT = /^(22|23|54)...$/;
  * while one commits makes the next.
  */
 export function createAcceptWebhook(database: Database): AcceptWebhook {
+  const pipeline = database.openPipeline();
   const acceptTogether = async (events: ActivityEvent[]): Promise<RequestResult[]> => {
-    const results = await acceptActivityEvents(database, events);
+    const results = await acceptActivityEvents(pipeline, database, events);
     const byActivity = new Map(results.map((result) => [result.activityId, result]));
     return events.map((event) => byActivity.get(event.objectId) as RequestResult);
   };

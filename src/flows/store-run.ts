@@ -1,5 +1,5 @@
 import type { PgBoss } from 'pg-boss';
-import { type Database, isLostAgainstAnother } from '../infra/database.ts';
+import { type Database, isLostAgainstAnother, type Queryable } from '../infra/database.ts';
 import { type ClaimRow, type Claims, type Run, readClaims } from '../queue/claim.ts';
 import { type Cooldown, completeRun, SupersededError } from '../queue/settle.ts';
 import { requestThumbnail } from '../queue/thumbnail-queue.ts';
@@ -20,6 +20,8 @@ export type StoreRun = (
 ) => Promise<'stored' | 'tombstone' | 'moved'>;
 
 const MAX_BATCH = 50;
+// A run that ends need not wait for the trip of the one before, only for the server to have done with it.
+const DEPTH = 2;
 const TRIES = 3;
 // A value out of PostgreSQL's range, or nested beyond its limits: one answer must not fail the others.
 const OF_ONE_RUN = /^(22|23|54)...$/;
@@ -34,12 +36,14 @@ export interface Successors {
 
 /** Under load, many runs share one transaction: what ends while one commits makes the next. */
 export function createStoreRun(database: Database, boss: PgBoss, successors: Successors): StoreRun {
+  const pipeline = database.openPipeline();
   const storeInBatch = createBatcher<RunToStore, StoreResult>({
     maxBatch: MAX_BATCH,
+    depth: DEPTH,
     keyOf: ({ run }) => run.activityId,
     run: async (batch) => {
       const asked = successors.wanted(batch.length);
-      const { results, claims } = await storeTogether(database, boss, batch, asked, successors.holdMs);
+      const { results, claims } = await storeTogether(pipeline, database, boss, batch, asked, successors.holdMs);
       if (asked > 0) successors.start(claims.runs, asked);
       return results;
     },
@@ -77,6 +81,7 @@ const STORE_AND_CLAIM = `
   LEFT JOIN LATERAL claim_runs(CASE WHEN s.results IS NOT NULL THEN $3::integer END, $4) c ON true`;
 
 async function storeTogether(
+  pipeline: Queryable,
   database: Database,
   boss: PgBoss,
   batch: readonly RunToStore[],
@@ -98,7 +103,7 @@ async function storeTogether(
   for (let attempt = 1; ; attempt += 1) {
     const claimedAt = performance.now();
     try {
-      const rows = await database.query<ClaimRow & { results: Record<string, StoreResult> }>(STORE_AND_CLAIM, [
+      const rows = await pipeline.query<ClaimRow & { results: Record<string, StoreResult> }>(STORE_AND_CLAIM, [
         JSON.stringify(runs),
         details,
         asked,

@@ -18,10 +18,10 @@ export interface Database extends Queryable {
    */
   transaction<T>(work: (tx: Queryable) => Promise<T>, options?: { tries?: number }): Promise<T>;
   /**
-   * One connection of its own, on which statements do not wait for the answers to those before: for a caller
-   * with many, where the order in which they run is the order in which they were sent.
+   * A connection of the caller's own, on which statements do not wait for the answers to those before: for a
+   * caller with many, where the order in which they run is the order in which they were sent.
    */
-  readonly pipelined: Queryable;
+  openPipeline(): Queryable;
   /** Statements that every connection runs before its first use (pg-boss's test clock needs it). */
   setSessionStatements(statements: string[]): Promise<void>;
   readonly pool: pg.Pool;
@@ -61,13 +61,17 @@ export function openDatabase(options: {
       for (const statement of sessionStatements) await client.query(statement);
     },
   };
-  const pool = new pg.Pool({ ...settings, max: options.maxConnections });
-  const pipeline = new pg.Pool({ ...settings, max: 1, pipeline: true });
-  const pools = [pool, pipeline];
-  for (const each of pools) each.on('error', options.onError);
+  const pools: pg.Pool[] = [];
+  const openPool = (more: pg.PoolConfig): pg.Pool => {
+    const pool = new pg.Pool({ ...settings, ...more });
+    pool.on('error', options.onError);
+    pools.push(pool);
+    return pool;
+  };
+  const pool = openPool({ max: options.maxConnections });
   return {
     ...queryableOf(pool),
-    pipelined: queryableOf(createPipelinedConnection(pipeline)),
+    openPipeline: () => queryableOf(createPipelinedConnection(openPool({ max: 1, pipeline: true }))),
     pool,
     setSessionStatements: async (statements) => {
       sessionStatements = statements;

@@ -36,6 +36,7 @@ export async function requestFetches(tx: Queryable, requests: readonly FetchRequ
  * trip. At most one event for each activity.
  */
 export async function acceptActivityEvents(
+  pipeline: Queryable,
   database: Database,
   events: readonly ActivityEvent[],
 ): Promise<RequestResult[]> {
@@ -51,7 +52,7 @@ export async function acceptActivityEvents(
   ];
   const accept = (queryable: Queryable) =>
     queryable.query<ResultRow>('SELECT * FROM accept_events($1, $2, $3, $4, $5, $6, $7)', values);
-  const rows = await accept(database.pipelined).catch((error: unknown) => {
+  const rows = await accept(pipeline).catch((error: unknown) => {
     if (!isLostAgainstAnother(error)) throw error;
     return database.transaction(accept);
   });

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Database, openDatabase } from '../../src/infra/database.ts';
+import { type Database, openDatabase, type Queryable } from '../../src/infra/database.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
@@ -10,6 +10,8 @@ let testDatabase: TestDatabase;
 let database: Database;
 let proxy: TcpProxy;
 let far: Database;
+let pipeline: Queryable;
+let farPipeline: Queryable;
 const open = (connectionString: string, queryTimeoutMs = 30_000) =>
   openDatabase({
     connectionString,
@@ -29,6 +31,8 @@ beforeAll(async () => {
   proxy = await startTcpProxy(Number(url.port));
   url.port = String(proxy.port);
   far = open(url.href, 500);
+  farPipeline = far.openPipeline();
+  pipeline = database.openPipeline();
 });
 afterEach(async () => {
   proxy.release();
@@ -43,15 +47,15 @@ afterAll(async () => {
 
 describe('the pipelined connection', () => {
   it('runs statements in the order in which they were sent, on one connection', async () => {
-    const pids = await Promise.all([1, 2, 3].map((n) => database.pipelined.query<{ pid: number }>(PID, [n])));
+    const pids = await Promise.all([1, 2, 3].map((n) => pipeline.query<{ pid: number }>(PID, [n])));
     expect(new Set(pids.map(([row]) => row?.pid)).size).toBe(1);
-    await Promise.all(['a', 'b', 'c', 'd'].map((text) => database.pipelined.query(ADD, [text])));
+    await Promise.all(['a', 'b', 'c', 'd'].map((text) => pipeline.query(ADD, [text])));
     expect(await lines()).toEqual(['a', 'b', 'c', 'd']);
   });
 
   it('commits each for itself: one that fails takes no other with it', async () => {
     const texts = ['a', 'a', 'b'];
-    const results = await Promise.allSettled(texts.map((text) => database.pipelined.query(ADD, [text])));
+    const results = await Promise.allSettled(texts.map((text) => pipeline.query(ADD, [text])));
     expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
     expect(results[1]).toMatchObject({ reason: { code: '23505' } });
     expect(await lines()).toEqual(['a', 'b']);
@@ -59,13 +63,13 @@ describe('the pipelined connection', () => {
 
   it('has sent a statement before the one ahead of it is answered', async () => {
     let answers: Promise<unknown>[] = [];
-    await far.pipelined.query('SELECT pg_advisory_lock(2)');
+    await farPipeline.query('SELECT pg_advisory_lock(2)');
     await database.transaction(async (tx) => {
       await tx.query('SELECT pg_advisory_xact_lock(1)');
       answers = [
-        far.pipelined.query('SELECT pg_advisory_lock(1)'),
-        far.pipelined.query(ADD, ['sent']),
-        far.pipelined.query('SELECT pg_advisory_unlock(2)'),
+        farPipeline.query('SELECT pg_advisory_lock(1)'),
+        farPipeline.query(ADD, ['sent']),
+        farPipeline.query('SELECT pg_advisory_unlock(2)'),
       ];
       await waitsForLock(tx, 1);
       proxy.hold(); // from here on nothing more arrives
@@ -77,39 +81,37 @@ describe('the pipelined connection', () => {
   });
 
   it('fails all that is due when the server falls silent, and connects anew', async () => {
-    await far.pipelined.query('SELECT 1');
+    await farPipeline.query('SELECT 1');
     proxy.hold();
-    const due = await Promise.allSettled([1, 2].map((n) => far.pipelined.query(PID, [n])));
+    const due = await Promise.allSettled([1, 2].map((n) => farPipeline.query(PID, [n])));
     expect(due.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
     proxy.release();
-    expect(await far.pipelined.query('SELECT 1 AS one')).toEqual([{ one: 1 }]);
+    expect(await farPipeline.query('SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
   it('fails all that is due when its backend ends, and connects anew', async () => {
     const due = await Promise.allSettled([
-      database.pipelined.query('SELECT pg_terminate_backend(pg_backend_pid())'),
-      database.pipelined.query(ADD, ['lost']),
+      pipeline.query('SELECT pg_terminate_backend(pg_backend_pid())'),
+      pipeline.query(ADD, ['lost']),
     ]);
     expect(due.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
-    await database.pipelined.query(ADD, ['kept']);
+    await pipeline.query(ADD, ['kept']);
     expect(await lines()).toEqual(['kept']);
   });
 
   it('says so when nothing can be reached, and tries again with the next statement', async () => {
-    await far.pipelined.query('SELECT 1');
+    await farPipeline.query('SELECT 1');
     proxy.cut();
-    await expect(far.pipelined.query('SELECT 1')).rejects.toThrow();
-    await expect(far.pipelined.query('SELECT 1')).rejects.toThrow();
+    await expect(farPipeline.query('SELECT 1')).rejects.toThrow();
+    await expect(farPipeline.query('SELECT 1')).rejects.toThrow();
     proxy.restore();
-    expect(await far.pipelined.query('SELECT 1 AS one')).toEqual([{ one: 1 }]);
+    expect(await farPipeline.query('SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
   it('runs the session statements', async () => {
-    await database.pipelined.query('SELECT 1');
+    await pipeline.query('SELECT 1');
     await database.setSessionStatements([`SET application_name = 'marked'`]);
-    expect(await database.pipelined.query(`SELECT current_setting('application_name') AS name`)).toEqual([
-      { name: 'marked' },
-    ]);
+    expect(await pipeline.query(`SELECT current_setting('application_name') AS name`)).toEqual([{ name: 'marked' }]);
   });
 });
 
