@@ -76,8 +76,8 @@ describe('while the database is away', () => {
     held.release();
     await rig.simulator.waitForCall((call) => call.activityId === id);
     const lost = async () =>
-      (await rig.service.metrics.errors.get()).values.some(
-        ({ labels, value }) => labels.component === 'fetch' && value > 0,
+      (await rig.service.metrics.jobsFinished.get()).values.some(
+        ({ labels, value }) => labels.result === 'error' && value > 0,
       );
     while (!(await lost())) await new Promise((resolve) => setTimeout(resolve, 5));
     rig.proxy.restore();
