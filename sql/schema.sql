@@ -1323,11 +1323,7 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.time_ordered_uuid()
- RETURNS uuid
- LANGUAGE sql
-AS $function$ SELECT uuidv7() $function$
-;
+-- FUNCTION public.time_ordered_uuid() RETURNS uuid: its body depends on the version of the server
 
 CREATE OR REPLACE FUNCTION public.turn_lane(p_lane integer, p_at timestamp with time zone, p_until timestamp with time zone)
  RETURNS void
