@@ -39,7 +39,7 @@ describe('three replicas with more to fetch than the provider allows, one killed
       for (const { calls: made, refused } of windows) {
         expect(refused).toBe(0);
         expect(made).toBeLessThanOrEqual(available);
-        expect(made).toBeGreaterThan(0.7 * available); // a loaded machine may be late; the benchmark shows how near it comes
+        expect(made).toBeGreaterThan(0.8 * available); // a loaded machine may be late; the benchmark shows how near it comes
       }
       expect(closestCalls(calls)).toBeGreaterThanOrEqual(COOLDOWN_MS);
     },
