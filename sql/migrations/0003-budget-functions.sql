@@ -81,8 +81,9 @@ END
 $$;
 
 -- Writes the budget back, under its lock. What is configured is left as it is.
-CREATE FUNCTION save_budget(b rate_budget) RETURNS void LANGUAGE sql VOLATILE
+CREATE FUNCTION save_budget(b rate_budget) RETURNS boolean LANGUAGE plpgsql VOLATILE
 AS $$
+BEGIN
   UPDATE rate_budget SET
     window_start = b.window_start,
     used = b.used,
@@ -96,7 +97,9 @@ AS $$
     blocked_by = b.blocked_by,
     day = b.day,
     daily_used = b.daily_used,
-    daily_limit = b.daily_limit
+    daily_limit = b.daily_limit;
+  RETURN FOUND;
+END
 $$;
 
 -- Counts a call that was found open. It reaches the provider up to lag_ms later, so one before the turn of

@@ -50,7 +50,7 @@ $$;
 CREATE FUNCTION lane_of_job(p_job_id bigint) RETURNS integer LANGUAGE sql STABLE
 AS $$
   SELECT CASE WHEN j.aspect = 'delete' THEN lane_of(0, 'webhook') ELSE lane_of(s.lane, j.reason) END
-  FROM activity_fetch_job j JOIN athlete_schedule s ON s.athlete_id = j.athlete_id
+  FROM activity_fetch_job j, LATERAL (SELECT s.lane FROM athlete_schedule s WHERE s.athlete_id = j.athlete_id OFFSET 0) s
   WHERE j.id = p_job_id
 $$;
 
@@ -114,21 +114,17 @@ $$;
 
 -- A lane's next turn after a run was claimed from it at p_at: the athlete is kept from another call until
 -- p_until (-infinity where the provider is not called), and the lane is due again when more waits in it.
-CREATE FUNCTION turn_lane(p_lane integer, p_at timestamptz, p_until timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE
+CREATE FUNCTION turn_lane(p_lane integer, p_at timestamptz, p_until timestamptz) RETURNS boolean LANGUAGE plpgsql VOLATILE
 AS $$
-DECLARE
-  v_next timestamptz;
 BEGIN
-  PERFORM FROM waiting_in_lane(p_lane) LIMIT 1;
-  IF FOUND THEN
-    v_next := greatest(p_at, p_until);
-  END IF;
   UPDATE athlete_schedule s SET
     cooldown_until = greatest(s.cooldown_until, p_until),
-    webhook_due_at = CASE WHEN p_lane % 4 = 1 THEN v_next WHEN s.webhook_due_at IS NOT NULL THEN greatest(s.webhook_due_at, p_until) END,
-    manual_due_at = CASE WHEN p_lane % 4 = 2 THEN v_next WHEN s.manual_due_at IS NOT NULL THEN greatest(s.manual_due_at, p_until) END,
-    polling_due_at = CASE WHEN p_lane % 4 = 3 THEN v_next WHEN s.polling_due_at IS NOT NULL THEN greatest(s.polling_due_at, p_until) END
+    webhook_due_at = CASE WHEN p_lane % 4 = 1 THEN w.due_at WHEN s.webhook_due_at IS NOT NULL THEN greatest(s.webhook_due_at, p_until) END,
+    manual_due_at = CASE WHEN p_lane % 4 = 2 THEN w.due_at WHEN s.manual_due_at IS NOT NULL THEN greatest(s.manual_due_at, p_until) END,
+    polling_due_at = CASE WHEN p_lane % 4 = 3 THEN w.due_at WHEN s.polling_due_at IS NOT NULL THEN greatest(s.polling_due_at, p_until) END
+  FROM (SELECT CASE WHEN (SELECT start_after FROM waiting_in_lane(p_lane) LIMIT 1) IS NOT NULL THEN greatest(p_at, p_until) END AS due_at OFFSET 0) w
   WHERE s.lane = p_lane / 4;
+  RETURN FOUND;
 END
 $$;
 

@@ -75,7 +75,7 @@ BEGIN
       coalesce(CASE a.waits_as WHEN 'webhook' THEN s.webhook_due_at WHEN 'manual' THEN s.manual_due_at ELSE s.polling_due_at END, 'infinity')
       > greatest(v_now, s.cooldown_until))
   INTO v_added, v_jobs, v_newly_due
-  FROM added a JOIN athlete_schedule s ON s.athlete_id = a.waits_with;
+  FROM added a, LATERAL (SELECT * FROM athlete_schedule s WHERE s.athlete_id = a.waits_with OFFSET 0) s;
 
   IF v_jobs IS NOT NULL THEN
     PERFORM boss_insert_fetch(v_jobs);

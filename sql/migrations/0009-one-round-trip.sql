@@ -39,21 +39,21 @@ BEGIN
   IF v_stale IS NOT NULL THEN
     UPDATE webhook_event w SET result = 'stale'
     FROM unnest(p_activities, p_aspects, p_times) AS e (activity_id, aspect, event_time)
-    WHERE e.activity_id = ANY (v_stale)
+    WHERE e.activity_id = ANY (v_stale) AND w.object_id = ANY (v_stale)
       AND w.object_type = 'activity' AND w.object_id = e.activity_id AND w.aspect_type = e.aspect AND w.event_time = e.event_time;
   END IF;
   IF v_repeats IS NOT NULL THEN
     RETURN QUERY
     SELECT e.activity_id, e.athlete_id, j.id, 'duplicate'
     FROM unnest(p_activities, p_athletes) AS e (activity_id, athlete_id)
-    LEFT JOIN activity_fetch_job j ON j.activity_id = e.activity_id
+    LEFT JOIN LATERAL (SELECT j.id FROM activity_fetch_job j WHERE j.activity_id = e.activity_id OFFSET 0) j ON true
     WHERE e.activity_id = ANY (v_repeats);
   END IF;
 END
 $$;
 
--- Planned once, for every number of events; a plan made while the tables were empty must not scan them
--- once they are full.
+-- Planned once, for every number of events; a plan made while the tables were empty must not scan them once
+-- they are full. Joins tempt it to: hence "= ANY" beside them, or OFFSET 0, which keeps a lookup a lookup.
 ALTER FUNCTION accept_events SET plan_cache_mode = force_generic_plan;
 ALTER FUNCTION accept_events SET enable_seqscan = off;
 ALTER FUNCTION accept_events SET enable_hashjoin = off;
@@ -76,31 +76,25 @@ AS $$
 #variable_conflict use_column
 DECLARE
   b rate_budget;
-  v_now timestamptz := sync_clock();
+  v_now timestamptz;
   v_turn record;
   v_job record;
-  v_locked boolean := false;
+  v_done boolean;
   v_spent boolean := false;
   v_claimed integer := 0;
 BEGIN
-  SELECT * INTO b FROM rate_budget;
+  -- Under the budget's lock to the end: from here on nothing waits for another, so nobody waits long for this.
+  b := lock_budget();
+  v_now := sync_clock();
   b := budget_at(b, v_now);
   WHILE v_claimed < p_most LOOP
-    SELECT * INTO v_turn FROM next_turn(b, v_now);
+    v_turn := next_turn(b, v_now);
     IF v_turn.lane IS NULL THEN
       claim := 'wait'; waits_for := v_turn.waits_for;
       wait_ms := CASE WHEN v_turn.wake_at < 'infinity' THEN greatest(0, ceil(extract(epoch FROM v_turn.wake_at - sync_clock()) * 1000)) END;
       EXIT;
     END IF;
-    IF NOT v_locked AND v_turn.reason IS NOT NULL THEN
-      -- Under the budget's lock from here on. What was open at the look may have closed meanwhile.
-      b := lock_budget();
-      v_now := sync_clock();
-      b := budget_at(b, v_now);
-      v_locked := true;
-      CONTINUE WHEN budget_opens_at(b, v_turn.reason, v_now) > v_now;
-    END IF;
-    SELECT * INTO v_job FROM boss_fetch(v_turn.lane, v_turn.lane);
+    v_job := boss_fetch(v_turn.lane, v_turn.lane);
     IF v_job.o_id IS NULL THEN
       -- Not due yet by this transaction's time, or held by another for the moment.
       PERFORM rest_lane(v_turn.lane);
@@ -124,11 +118,11 @@ BEGIN
       b := spend_call(b, v_turn.reason, v_now);
       v_spent := true;
     END IF;
-    PERFORM turn_lane(v_turn.lane, v_now, CASE WHEN needs_call THEN v_now + p_hold_ms * interval '1 ms' ELSE '-infinity' END);
+    v_done := turn_lane(v_turn.lane, v_now, CASE WHEN needs_call THEN v_now + p_hold_ms * interval '1 ms' ELSE '-infinity' END);
     RETURN NEXT;
   END LOOP;
   IF v_spent THEN
-    PERFORM save_budget(b);
+    v_done := save_budget(b);
   END IF;
   IF v_claimed < p_most THEN
     RETURN NEXT;
@@ -147,51 +141,73 @@ ALTER FUNCTION claim_runs(integer, integer) SET enable_bitmapscan = off;
 ALTER FUNCTION claim_runs(integer, integer) SET enable_sort = off;
 ALTER FUNCTION claim_runs(integer, integer) SET plan_cache_mode = force_generic_plan;
 
--- A run with what was fetched, as store_runs takes it; n is the number of its detail, from 0.
+-- A run with what was fetched, as store_runs takes it; n is its number in the batch, from 1.
 CREATE TYPE stored_run AS (
   n integer,
   "jobId" bigint, version integer, "bossJobId" uuid, "retryCount" integer, "startedAt" timestamptz, "cooldownMs" integer, "answeredAgoMs" integer,
   "activityId" bigint, "athleteId" bigint, name text, "sportType" text, "startDate" timestamptz, timezone text, "distanceM" double precision,
   "movingTimeS" integer, "elapsedTimeS" integer, "elevationGainM" double precision, private boolean, polyline text);
 
+-- Thumbnail jobs whose time has come, first in line first. The order is the one of pg-boss's index of waiting
+-- jobs: no other may be read for this, however small.
+CREATE FUNCTION due_thumbnails() RETURNS TABLE (id uuid) LANGUAGE sql STABLE
+AS $$
+  SELECT t.id FROM pgboss.job t
+  WHERE t.name = 'thumbnail' AND t.state < 'active' AND NOT t.blocked AND t.start_after <= sync_now()
+  ORDER BY t.priority DESC, t.created_on, t.start_after
+$$;
+
 -- Ends runs whose activities were fetched, at most one for each activity: the activities, their thumbnail
 -- jobs and the fetch jobs' completion together. p_runs: stored_run as JSON, p_details: the provider's
--- answers. A row for each says:
+-- answers in the runs' order. Returns for each, by its number:
 --   stored
 --   tombstone  the activity was deleted meanwhile; the job ends, nothing is stored
 --   moved      requests came after the run began: nothing is changed, and the caller takes the long way
 --   lost       the job was taken back or deleted meanwhile: nothing is changed
-CREATE FUNCTION store_runs(p_runs jsonb, p_details jsonb) RETURNS TABLE (job_id bigint, result text)
-LANGUAGE plpgsql VOLATILE
+CREATE FUNCTION store_runs(p_runs jsonb, p_details jsonb) RETURNS text[] LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
   v_runs stored_run[];
+  v_run stored_run;
   v_athletes bigint[];
+  v_activities bigint[];
+  v_jobs bigint[];
   v_settled bigint[];
   v_claimed uuid[];
   v_claims text[];
   v_completed uuid[];
   v_moved bigint[];
   v_stored bigint[];
+  v_buried boolean;
+  v_sent boolean;
+  v_asleep boolean;
+  v_results text[] := array_fill('lost'::text, ARRAY[jsonb_array_length(p_runs)]);
 BEGIN
-  SELECT array_agg(r ORDER BY r."activityId"), array_agg(r."athleteId") INTO v_runs, v_athletes
-  FROM jsonb_populate_recordset(NULL::stored_run, p_runs) r;
-  PERFORM FROM athlete_schedule s WHERE s.athlete_id = ANY (v_athletes) ORDER BY s.athlete_id FOR UPDATE;
+  -- In the order in which everyone locks athletes. One who was erased meanwhile has no row, and no jobs.
+  SELECT array_agg(x.run), array_agg(x.athlete_id), array_agg((x.run)."activityId"), array_agg((x.run)."jobId")
+  INTO v_runs, v_athletes, v_activities, v_jobs
+  FROM (SELECT run, run."athleteId" AS athlete_id FROM jsonb_populate_recordset(NULL::stored_run, p_runs) run ORDER BY run."athleteId") x,
+    LATERAL (SELECT FROM athlete_schedule s WHERE s.athlete_id = x.athlete_id FOR UPDATE) locked;
+  IF v_runs IS NULL THEN
+    RETURN v_results;
+  END IF;
   -- Ends the open requests that nobody changed meanwhile; a notification waits, or has been counted. One that
   -- another run has ended keeps its outcome. (Not "outcome IS NULL": an index would find all open requests.)
   WITH settled AS (
     UPDATE activity_fetch_job j SET outcome = 'stored' FROM unnest(v_runs) r
-    WHERE j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId" AND coalesce(j.outcome, 'open') = 'open'
-    RETURNING j.id, r."bossJobId" AS boss_job_id, r."bossJobId"::text || ':' || r."retryCount" AS claim
+    WHERE j.id = ANY (v_jobs) AND j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId" AND coalesce(j.outcome, 'open') = 'open'
+    RETURNING j.id, r."bossJobId" AS boss_job_id, r."bossJobId"::text || ':' || r."retryCount" AS claim,
+      EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = j.activity_id OFFSET 0) AS buried
   )
-  SELECT array_agg(id), array_agg(boss_job_id), array_agg(claim) INTO v_settled, v_claimed, v_claims FROM settled;
+  SELECT array_agg(id), array_agg(boss_job_id), array_agg(claim), bool_or(buried)
+  INTO v_settled, v_claimed, v_claims, v_buried FROM settled;
   v_completed := coalesce(boss_complete('activity-fetch', v_claimed, NULL, v_claims), '{}');
 
   IF cardinality(v_completed) < cardinality(v_runs) THEN
     -- Open again: pg-boss has given these claims to another.
     UPDATE activity_fetch_job j SET outcome = NULL WHERE j.id = ANY (v_settled) AND j.boss_job_id <> ALL (v_completed);
-    SELECT array_agg(j.id) INTO v_moved FROM unnest(v_runs) r JOIN activity_fetch_job j ON j.id = r."jobId" AND j.version <> r.version;
+    SELECT array_agg(j.id) INTO v_moved
+    FROM unnest(v_runs) r JOIN activity_fetch_job j ON j.id = ANY (v_jobs) AND j.id = r."jobId" AND j.version <> r.version;
   END IF;
   UPDATE athlete_schedule s SET
     cooldown_until = x.until,
@@ -202,18 +218,20 @@ BEGIN
     SELECT r."athleteId" AS athlete_id, sync_clock() + (r."cooldownMs" - r."answeredAgoMs") * interval '1 ms' AS until
     FROM unnest(v_runs) r WHERE r."bossJobId" = ANY (v_completed)
   ) x
-  WHERE s.athlete_id = x.athlete_id;
-  WITH forgotten AS (
+  WHERE s.athlete_id = ANY (v_athletes) AND s.athlete_id = x.athlete_id;
+  IF v_buried THEN
     DELETE FROM activity_tombstone t USING unnest(v_runs) r
-    WHERE t.activity_id = r."activityId" AND t.deleted_at <= r."startedAt" AND r."bossJobId" = ANY (v_completed)
-  ), saved AS (
+    WHERE t.activity_id = ANY (v_activities) AND t.activity_id = r."activityId"
+      AND t.deleted_at <= r."startedAt" AND r."bossJobId" = ANY (v_completed);
+  END IF;
+  WITH saved AS (
     INSERT INTO activity AS a (activity_id, athlete_id, name, sport_type, start_date, timezone, distance_m,
       moving_time_s, elapsed_time_s, elevation_gain_m, private, polyline, detail, fetched_at)
     SELECT r."activityId", r."athleteId", r.name, r."sportType", r."startDate", r.timezone, r."distanceM",
-      r."movingTimeS", r."elapsedTimeS", r."elevationGainM", r.private, r.polyline, p_details -> r.n, sync_now()
+      r."movingTimeS", r."elapsedTimeS", r."elevationGainM", r.private, r.polyline, p_details -> (r.n - 1), sync_now()
     FROM unnest(v_runs) r
     WHERE r."bossJobId" = ANY (v_completed)
-      AND NOT EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = r."activityId" AND t.deleted_at > r."startedAt")
+      AND NOT EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = r."activityId" AND t.deleted_at > r."startedAt" OFFSET 0)
     ON CONFLICT (activity_id) DO UPDATE SET
       athlete_id = excluded.athlete_id, name = excluded.name, sport_type = excluded.sport_type, start_date = excluded.start_date,
       timezone = excluded.timezone, distance_m = excluded.distance_m, moving_time_s = excluded.moving_time_s,
@@ -221,24 +239,22 @@ BEGIN
       polyline = excluded.polyline, detail = excluded.detail, fetched_at = excluded.fetched_at
     RETURNING a.activity_id
   )
-  SELECT array_agg(activity_id) INTO v_stored FROM saved;
-  IF v_stored IS NOT NULL THEN
-    PERFORM boss_insert_thumbnail(json_agg(json_build_object('singletonKey', s.id::text, 'data', json_build_object('activityId', s.id::text)))::text)
-    FROM unnest(v_stored) AS s (id);
-    -- Nobody needs to be woken while earlier ones wait: a worker that is awake asks again by itself.
-    -- The order is the one of pg-boss's index of waiting jobs: no other may be read for this, however small.
-    IF (SELECT t.id FROM pgboss.job t
-        WHERE t.name = 'thumbnail' AND t.state < 'active' AND NOT t.blocked AND t.start_after <= sync_now() AND t.singleton_key <> ALL (v_stored::text[])
-        ORDER BY t.priority DESC, t.created_on, t.start_after LIMIT 1) IS NULL THEN
-      PERFORM pg_notify('activity_sync', 'thumbnail');
-    END IF;
+  -- Nobody needs to be woken while earlier ones wait: a worker that is awake asks again by itself.
+  SELECT array_agg(activity_id),
+    boss_insert_thumbnail('[' || string_agg('{"singletonKey":"' || activity_id || '","data":{"activityId":"' || activity_id || '"}}', ',') || ']'),
+    (SELECT t.id FROM due_thumbnails() t LIMIT 1) IS NULL
+  INTO v_stored, v_sent, v_asleep FROM saved;
+  IF v_stored IS NOT NULL AND v_asleep THEN
+    PERFORM pg_notify('activity_sync', 'thumbnail');
   END IF;
-  RETURN QUERY
-  SELECT r."jobId", CASE
-    WHEN r."jobId" = ANY (v_moved) THEN 'moved'
-    WHEN r."bossJobId" = ANY (v_completed) THEN CASE WHEN r."activityId" = ANY (v_stored) THEN 'stored' ELSE 'tombstone' END
-    ELSE 'lost' END
-  FROM unnest(v_runs) r;
+  FOREACH v_run IN ARRAY v_runs LOOP
+    v_results[v_run.n] := CASE
+      WHEN v_run."jobId" = ANY (v_moved) THEN 'moved'
+      WHEN v_run."bossJobId" <> ALL (v_completed) THEN 'lost'
+      WHEN v_run."activityId" = ANY (v_stored) THEN 'stored'
+      ELSE 'tombstone' END;
+  END LOOP;
+  RETURN v_results;
 END
 $$;
 

@@ -5,6 +5,8 @@
  * @param run does the work; resolves with one output for each item, in order
  * @param depth how many batches may be in flight, 1 unless told. A further one starts once it is as large as
  * the newest in flight, so that many small ones do not take the place of few large ones
+ * @param areAll where callers are known: whether so many items, waiting and in flight, are all that can be
+ * expected just now. It then decides when a further batch starts, since no larger one is to be had
  * @param isOfOneItem tells of an error of `run` whether one item may have caused it: the items of that
  * batch are then run one by one, so that the others do not fail with it
  * @returns a function that adds an item and resolves with its output, or rejects as its batch did
@@ -14,6 +16,7 @@ export function createBatcher<Item, Output>(options: {
   keyOf: (item: Item) => string;
   run: (items: Item[]) => Promise<Output[]>;
   depth?: number;
+  areAll?: (items: number) => boolean;
   isOfOneItem?: (error: unknown) => boolean;
 }): (item: Item) => Promise<Output> {
   interface Waiting {
@@ -26,10 +29,13 @@ export function createBatcher<Item, Output>(options: {
   let waiting: Waiting[] = [];
   let inFlight = 0;
   let newestSize = 0;
+  let notHandedOut = 0;
   const keysInFlight = new Set<string>();
   let isStarting = false;
 
-  const isTimeForOne = () => inFlight === 0 || (inFlight < depth && waiting.length >= newestSize);
+  const isLargeEnough = () =>
+    options.areAll ? options.areAll(notHandedOut + waiting.length) : waiting.length >= newestSize;
+  const isTimeForOne = () => inFlight === 0 || (inFlight < depth && waiting.length > 0 && isLargeEnough());
 
   const startAtEndOfTurn = (): void => {
     if (isStarting || !isTimeForOne()) return;
@@ -47,11 +53,13 @@ export function createBatcher<Item, Output>(options: {
     if (batch.length === 0) return;
     inFlight += 1;
     newestSize = batch.length;
+    notHandedOut += batch.length;
     for (const { key } of batch) keysInFlight.add(key);
     void runBatch(batch).then((handOut) => {
       for (const { key } of batch) keysInFlight.delete(key);
       inFlight -= 1;
       startNext(); // before the outputs are handed out, which keeps this thread busy for a while
+      notHandedOut -= batch.length;
       handOut();
     });
   };

@@ -20,7 +20,8 @@ export type StoreRun = (
 ) => Promise<'stored' | 'tombstone' | 'moved'>;
 
 const MAX_BATCH = 50;
-// A run that ends need not wait for the trip of the one before, only for the server to have done with it.
+// A run that ends need not wait for the trip of the one before, only for the server to have done with it; but
+// while another run may end soon, it waits for that one, since a trip for two costs little more than for one.
 const DEPTH = 2;
 const TRIES = 3;
 // A value out of PostgreSQL's range, or nested beyond its limits: one answer must not fail the others.
@@ -31,27 +32,37 @@ export interface Successors {
   /** @returns how many to claim when so many end */
   wanted(ending: number): number;
   holdMs: number;
+  /** How many runs are under way, those that end included. */
+  running(): number;
   start(runs: Run[], asked: number): void;
 }
 
 /** Under load, many runs share one transaction: what ends while one commits makes the next. */
 export function createStoreRun(database: Database, boss: PgBoss, successors: Successors): StoreRun {
   const pipeline = database.openPipeline();
-  const storeInBatch = createBatcher<RunToStore, StoreResult>({
+  const storeInBatch = createBatcher<RunToStore, Stored>({
     maxBatch: MAX_BATCH,
     depth: DEPTH,
+    areAll: (ending) => ending >= successors.running(),
     keyOf: ({ run }) => run.activityId,
     run: async (batch) => {
       const asked = successors.wanted(batch.length);
       const { results, claims } = await storeTogether(pipeline, database, boss, batch, asked, successors.holdMs);
-      if (asked > 0) successors.start(claims.runs, asked);
-      return results;
+      const follow = asked > 0 ? () => successors.start(claims.runs, asked) : undefined;
+      return results.map((result, n) => (n === 0 ? { result, follow } : { result }));
     },
     isOfOneItem: (error) => OF_ONE_RUN.test(String((error as { code?: unknown }).code)),
   });
 
   return async (run, activity, detail, cooldown) => {
-    const result = await storeInBatch({ run, activity, detail, cooldown, answeredAt: answeredAtOf(cooldown) });
+    const { result, follow } = await storeInBatch({
+      run,
+      activity,
+      detail,
+      cooldown,
+      answeredAt: answeredAtOf(cooldown),
+    });
+    follow?.();
     if (result === 'lost') throw new SupersededError(run);
     if (result !== 'moved') return result;
     await database.transaction(async (tx) => {
@@ -65,6 +76,12 @@ export function createStoreRun(database: Database, boss: PgBoss, successors: Suc
 
 type StoreResult = 'stored' | 'tombstone' | 'moved' | 'lost';
 
+interface Stored {
+  result: StoreResult;
+  /** Starts the successors of the whole batch; the first of it has it. */
+  follow?: (() => void) | undefined;
+}
+
 interface RunToStore {
   run: Run;
   activity: Activity;
@@ -77,7 +94,7 @@ interface RunToStore {
 // The claim follows the store: it is made for the row that the store returned.
 const STORE_AND_CLAIM = `
   SELECT s.results, c.*
-  FROM (SELECT jsonb_object_agg(job_id, result) AS results FROM store_runs($1::text::jsonb, $2::text::jsonb)) s
+  FROM store_runs($1::text::jsonb, $2::text::jsonb) s (results)
   LEFT JOIN LATERAL claim_runs(CASE WHEN s.results IS NOT NULL THEN $3::integer END, $4) c ON true`;
 
 async function storeTogether(
@@ -90,7 +107,7 @@ async function storeTogether(
 ): Promise<{ results: StoreResult[]; claims: Claims }> {
   const runs = batch.map(({ run, activity, cooldown, answeredAt }, n) => ({
     ...activity,
-    n,
+    n: n + 1,
     jobId: run.jobId,
     version: run.version,
     bossJobId: run.bossJobId,
@@ -103,15 +120,14 @@ async function storeTogether(
   for (let attempt = 1; ; attempt += 1) {
     const claimedAt = performance.now();
     try {
-      const rows = await pipeline.query<ClaimRow & { results: Record<string, StoreResult> }>(STORE_AND_CLAIM, [
+      const rows = await pipeline.query<ClaimRow & { results: StoreResult[] }>(STORE_AND_CLAIM, [
         JSON.stringify(runs),
         details,
         asked,
         holdMs,
       ]);
-      const stored = rows[0]?.results ?? {};
       return {
-        results: batch.map(({ run }) => stored[run.jobId] ?? 'lost'),
+        results: rows[0]?.results ?? [],
         claims: await readClaims(database, boss, rows, claimedAt),
       };
     } catch (error) {

@@ -36,6 +36,7 @@ export class FetchWorker {
     const storeRun = createStoreRun(deps.database, deps.boss, {
       holdMs,
       wanted: (ending) => this.#loop.successors(ending),
+      running: () => this.#loop.busy,
       start: (runs, asked) => this.#loop.follow(runs, asked),
     });
     this.#deps = { ...deps, storeRun };

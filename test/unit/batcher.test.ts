@@ -11,13 +11,21 @@ const settle = async () => {
   for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate);
 };
 
-function start(options: { maxBatch?: number; depth?: number; isOfOneItem?: (error: unknown) => boolean } = {}) {
+function start(
+  options: {
+    maxBatch?: number;
+    depth?: number;
+    areAll?: (items: number) => boolean;
+    isOfOneItem?: (error: unknown) => boolean;
+  } = {},
+) {
   const open: Open[] = [];
   const add = createBatcher<string, string>({
     maxBatch: options.maxBatch ?? 100,
     depth: options.depth ?? 1,
     keyOf: (item) => item.slice(0, 1),
     run: (items) => new Promise((resolve, reject) => open.push({ items, resolve, reject })),
+    ...(options.areAll ? { areAll: options.areAll } : {}),
     ...(options.isOfOneItem ? { isOfOneItem: options.isOfOneItem } : {}),
   });
   /** Adds an item and lets its batch start, so that what comes next finds one in flight. */
@@ -97,6 +105,27 @@ describe('the batcher', () => {
     await answer();
     expect(batches()).toEqual([['x'], ['a', 'b', 'c'], ['a'], ['b'], ['c']]);
     expect(await Promise.all(results)).toEqual(['A', 'poison', 'C']);
+  });
+
+  it('of depth 2 and told how many items there can be, starts a second batch when no other can come', async () => {
+    const { add, addFirst, answer, batches } = start({ depth: 2, areAll: (items) => items >= 3 });
+    await addFirst('a');
+    await addFirst('b');
+    expect(batches()).toEqual([['a']]);
+    await addFirst('c');
+    expect(batches()).toEqual([['a'], ['b', 'c']]);
+    await answer(0);
+    void add('d');
+    await settle();
+    expect(batches()[2]).toEqual(['d']);
+  });
+
+  it('told how many items there can be, starts what waits when nothing is in flight any more', async () => {
+    const { addFirst, answer, batches } = start({ depth: 2, areAll: (items) => items >= 3 });
+    await addFirst('a');
+    await addFirst('b');
+    await answer(0);
+    expect(batches()).toEqual([['a'], ['b']]);
   });
 
   it('of depth 2 starts a second batch once it is as large as the one in flight, and no third', async () => {
