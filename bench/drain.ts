@@ -1,6 +1,7 @@
 /*
  * The full path of a job (claim, call, store, complete) beside pg-boss draining jobs that do nothing, at
- * the same concurrency and turn about in one run. The provider answers at once and limits nothing.
+ * the same concurrency and turn about in one run: at the service's default, and with more calls at a time,
+ * where more jobs share a trip to the database. The provider answers at once and limits nothing.
  * Run: node bench/drain.ts [jobs in a round]
  */
 import { type Database, openDatabase } from '../src/infra/database.ts';
@@ -12,55 +13,69 @@ import { connectAthletes, requestAll } from './support/seed-jobs.ts';
 import { serviceEnvironment } from './support/service-environment.ts';
 import { startSimulatorProcess } from './support/simulator-process.ts';
 
-const CONCURRENCY = 3;
+const CONCURRENCIES = [3, 10];
 const ATHLETES = 200;
 const ROUNDS = 5;
 const JOBS = Number(process.argv[2] ?? 4000);
 
 const postgres = await startBenchPostgres();
 const simulator = await startSimulatorProcess();
-const url = await postgres.createDatabase();
-const noop = await startNoopDrain(await postgres.createDatabase(false), CONCURRENCY);
-const database = openDatabase({
-  connectionString: url,
-  maxConnections: 3,
-  applicationName: 'bench',
-  onError: () => undefined,
-});
-const service = startServiceProcess(
-  serviceEnvironment(url, await freePort(), {
-    SERVICE_ROLES: 'fetch',
-    PROVIDER_API_URL: simulator.url,
-    PROVIDER_RATE_LIMIT_CAPACITY: '100000000',
-    PROVIDER_ATHLETE_COOLDOWN: '0',
-    FETCH_CONCURRENCY: String(CONCURRENCY),
-  }),
-  { quiet: true },
-);
 try {
-  await service.ready();
-  await noop.run(JOBS);
-  await drainOurs(database);
-  const ours: number[] = [];
-  const theirs: number[] = [];
-  for (let round = 0; round < ROUNDS; round += 1) {
-    theirs.push((JOBS / (await noop.run(JOBS))) * 1000);
-    ours.push((JOBS / (await drainOurs(database))) * 1000);
-  }
-  const ratios = ours.map((rate, n) => rate / (theirs[n] ?? Number.NaN));
-  console.log(`drain: ${JOBS} jobs, ${ATHLETES} athletes, concurrency ${CONCURRENCY}, median of ${ROUNDS} rounds`);
+  const measured = [];
+  for (const concurrency of CONCURRENCIES) measured.push({ concurrency, ...(await measure(concurrency)) });
+  console.log(`drain: ${JOBS} jobs, ${ATHLETES} athletes, medians of ${ROUNDS} rounds`);
   printTable([
-    ['', 'jobs/s', 'ratio'],
-    ['pg-boss, no-op', median(theirs).toFixed(0), '1.00'],
-    ['full path', median(ours).toFixed(0), median(ratios).toFixed(2)],
+    ['concurrency', 'pg-boss, no-op: jobs/s', 'full path: jobs/s', 'ratio'],
+    ...measured.map(({ concurrency, theirs, ours, ratio }) => [
+      concurrency,
+      theirs.toFixed(0),
+      ours.toFixed(0),
+      ratio.toFixed(2),
+    ]),
   ]);
-  printGoal('the full path drains at least half as fast as pg-boss drains nothing', median(ratios) >= 0.5);
+  for (const { concurrency, ratio } of measured)
+    printGoal(`at ${concurrency}, the full path drains at least half as fast as pg-boss drains nothing`, ratio >= 0.5);
 } finally {
-  await service.end('SIGTERM');
-  await noop.stop();
-  await database.close();
   await simulator.stop();
   await postgres.stop();
+}
+
+async function measure(concurrency: number): Promise<{ theirs: number; ours: number; ratio: number }> {
+  const url = await postgres.createDatabase();
+  const noop = await startNoopDrain(await postgres.createDatabase(false), concurrency);
+  const database = openDatabase({
+    connectionString: url,
+    maxConnections: 3,
+    applicationName: 'bench',
+    onError: () => undefined,
+  });
+  const service = startServiceProcess(
+    serviceEnvironment(url, await freePort(), {
+      SERVICE_ROLES: 'fetch',
+      PROVIDER_API_URL: simulator.url,
+      PROVIDER_RATE_LIMIT_CAPACITY: '100000000',
+      PROVIDER_ATHLETE_COOLDOWN: '0',
+      FETCH_CONCURRENCY: String(concurrency),
+    }),
+    { quiet: true },
+  );
+  try {
+    await service.ready();
+    await noop.run(JOBS);
+    await drainOurs(database);
+    const ours: number[] = [];
+    const theirs: number[] = [];
+    for (let round = 0; round < ROUNDS; round += 1) {
+      theirs.push((JOBS / (await noop.run(JOBS))) * 1000);
+      ours.push((JOBS / (await drainOurs(database))) * 1000);
+    }
+    const ratios = ours.map((rate, n) => rate / (theirs[n] ?? Number.NaN));
+    return { theirs: median(theirs), ours: median(ours), ratio: median(ratios) };
+  } finally {
+    await service.end('SIGTERM');
+    await noop.stop();
+    await database.close();
+  }
 }
 
 async function drainOurs(database: Database): Promise<number> {
