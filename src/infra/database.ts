@@ -142,7 +142,8 @@ function queryableOf(target: StatementTarget): Queryable {
     values === undefined ? target.query(text) : target.query({ name: statementName(text), text, values });
   return {
     query: async <Row extends object>(text: string, values?: unknown[]) => (await run(text, values)).rows as Row[],
-    executeSql: run,
+    // pg-boss's maintenance sends several statements as one text, with no values: that cannot be prepared.
+    executeSql: (text, values) => run(text, values?.length === 0 ? undefined : values),
   };
 }
 

@@ -1,0 +1,56 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { PgBoss } from 'pg-boss';
+import { systemClock } from '../../src/domain/clock.ts';
+import { createBoss, createQueues, THUMBNAIL_QUEUE } from '../../src/infra/boss.ts';
+import { type Database, openDatabase } from '../../src/infra/database.ts';
+import { createSilentLogger } from '../../src/infra/logger.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+let testDatabase: TestDatabase;
+let database: Database;
+let boss: PgBoss;
+const errors: Error[] = [];
+
+beforeEach(async () => {
+  testDatabase = await createTestDatabase();
+  database = openDatabase({
+    connectionString: testDatabase.url,
+    maxConnections: 2,
+    applicationName: 'test',
+    onError: () => undefined,
+  });
+  const logger = createSilentLogger();
+  boss = createBoss({ database, clock: systemClock, logger, migrate: false, supervise: false });
+  boss.on('error', (error) => errors.push(error));
+  await boss.start();
+  await createQueues(boss);
+});
+afterEach(async () => {
+  await boss.stop({ graceful: false, close: false });
+  await database.close();
+  await testDatabase.drop();
+});
+
+const stateOf = async (id: string) =>
+  (await database.query<{ state: string }>('SELECT state::text FROM pgboss.job WHERE id = $1', [id]))[0]?.state;
+
+describe("pg-boss's own maintenance, on the service's connections", () => {
+  it('takes back a thumbnail job whose worker died', async () => {
+    await boss.send(THUMBNAIL_QUEUE, { activityId: '1' }, { singletonKey: '1' });
+    const [job] = await boss.fetch(THUMBNAIL_QUEUE);
+    await database.query("UPDATE pgboss.job SET started_on = now() - interval '10 minutes' WHERE id = $1", [job?.id]);
+    await boss.supervise();
+    expect(errors).toEqual([]);
+    expect(await stateOf(job?.id ?? '')).toBe('retry');
+  });
+
+  it('deletes a thumbnail job that was done more than a day ago', async () => {
+    await boss.send(THUMBNAIL_QUEUE, { activityId: '1' }, { singletonKey: '1' });
+    const [job] = await boss.fetch(THUMBNAIL_QUEUE);
+    await boss.complete(THUMBNAIL_QUEUE, job?.id ?? '');
+    await database.query("UPDATE pgboss.job SET completed_on = now() - interval '25 hours' WHERE id = $1", [job?.id]);
+    await boss.supervise();
+    expect(errors).toEqual([]);
+    expect(await stateOf(job?.id ?? '')).toBeUndefined();
+  });
+});
