@@ -9,7 +9,7 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 let testDatabase: TestDatabase;
 let database: Database;
 let boss: PgBoss;
-const errors: Error[] = [];
+let errors: Error[];
 
 beforeEach(async () => {
   testDatabase = await createTestDatabase();
@@ -21,6 +21,7 @@ beforeEach(async () => {
   });
   const logger = createSilentLogger();
   boss = createBoss({ database, clock: systemClock, logger, migrate: false, supervise: false });
+  errors = [];
   boss.on('error', (error) => errors.push(error));
   await boss.start();
   await createQueues(boss);
