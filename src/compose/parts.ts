@@ -1,7 +1,7 @@
 import type { PgBoss } from 'pg-boss';
 import type { Clock } from '../domain/clock.ts';
 import { type AccessTokens, createAccessTokens } from '../flows/access-token.ts';
-import { createBoss } from '../infra/boss.ts';
+import { BOSS_COMPONENT, createBoss } from '../infra/boss.ts';
 import type { Config, Role } from '../infra/config.ts';
 import { type Database, openDatabase } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
@@ -62,7 +62,14 @@ export function createParts(options: {
         error: error.message,
       }),
   });
-  const boss = createBoss({ database, clock, logger, migrate: false, supervise: has('fetch') });
+  const boss = createBoss({
+    database,
+    clock,
+    logger,
+    migrate: false,
+    supervise: has('fetch'),
+    onError: () => metrics.errors.inc({ component: BOSS_COMPONENT }),
+  });
   const secretBox = createSecretBox(options.encryptionKeys);
   const budget = createBudget(database, (reason, result) => metrics.budgetGrants.inc({ reason, result }));
   const userAgent = `activity-sync/${VERSION} (+${config.NEXT_PUBLIC_BASE_URL})`;

@@ -6,6 +6,7 @@ import type { Logger } from './logger.ts';
 
 export const FETCH_QUEUE = 'activity-fetch';
 export const THUMBNAIL_QUEUE = 'thumbnail';
+export const BOSS_COMPONENT = 'pg-boss';
 
 const TEN_YEARS_S = 10 * 365 * 86_400;
 const DAY_S = 86_400;
@@ -20,6 +21,8 @@ export function createBoss(options: {
   logger: Logger;
   migrate: boolean;
   supervise: boolean;
+  /** Called for each error that pg-boss reports of its own work, beside the log. */
+  onError?: () => void;
 }): PgBoss {
   const boss = new PgBoss({
     db: options.database,
@@ -30,11 +33,12 @@ export function createBoss(options: {
     supervise: options.supervise,
     schedule: false,
   });
-  boss.on('error', (error) =>
-    options.logger.warn('pg-boss reports an error', { component: 'pg-boss', error: error.message }),
-  );
+  boss.on('error', (error) => {
+    options.logger.warn('pg-boss reports an error', { component: BOSS_COMPONENT, error: error.message });
+    options.onError?.();
+  });
   boss.on('warning', (warning) =>
-    options.logger.warn('pg-boss warns', { component: 'pg-boss', warning: warning.message }),
+    options.logger.warn('pg-boss warns', { component: BOSS_COMPONENT, warning: warning.message }),
   );
   return boss;
 }

@@ -1,10 +1,13 @@
+import { once } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { PgBoss } from 'pg-boss';
 import { systemClock } from '../../src/domain/clock.ts';
 import { createBoss, createQueues, THUMBNAIL_QUEUE } from '../../src/infra/boss.ts';
 import { type Database, openDatabase } from '../../src/infra/database.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
+import { startClockedRig } from '../support/clocked-rig.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { metric } from '../support/metric.ts';
 
 let testDatabase: TestDatabase;
 let database: Database;
@@ -53,5 +56,18 @@ describe("pg-boss's own maintenance, on the service's connections", () => {
     await boss.supervise();
     expect(errors).toEqual([]);
     expect(await stateOf(job?.id ?? '')).toBeUndefined();
+  });
+
+  it('counts an error in it, so that an alert tells of it', async () => {
+    const rig = await startClockedRig({ SERVICE_ROLES: 'web,fetch' });
+    try {
+      await rig.service.database.query('ALTER TABLE pgboss.job RENAME COLUMN expire_seconds TO gone');
+      const reported = once(rig.service.boss, 'error', { signal: AbortSignal.timeout(10_000) });
+      await rig.advance(2 * 60_000);
+      expect(String(await reported)).toContain('expire_seconds');
+      expect(await metric(rig.service.url, 'activity_sync_errors_total{component="pg-boss"}')).toBe(1);
+    } finally {
+      await rig.close();
+    }
   });
 });
