@@ -92,7 +92,9 @@ try {
     [`${VIEWERS} event streams`, median(watched).toFixed(0), listeners],
   ]);
   const one = printGoal('one LISTEN connection', listeners === 1);
-  const free = printGoal('at least 95% of the deliveries', median(watched) >= 0.95 * median(quiet));
+  // Within a round the machine is as busy for one as for the other.
+  const share = median(watched.map((rate, n) => rate / (quiet[n] ?? Number.NaN)));
+  const free = printGoal(`at least 95% of the deliveries (${(100 * share).toFixed(0)}%)`, share >= 0.95);
   process.exitCode = fast && one && free ? 0 : 1;
 } finally {
   agent.destroy();

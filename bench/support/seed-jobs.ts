@@ -24,7 +24,10 @@ export async function connectAthletes(database: Database, athletes: readonly Ben
   );
 }
 
-/** Asks for a fetch of every activity, in turn over the athletes; all jobs appear at once. */
+/**
+ * Asks for a fetch of every activity, in turn over the athletes. All jobs appear at once, in tables that are
+ * analysed, as autovacuum does within a minute of so many changes.
+ */
 export async function requestAll(
   database: Database,
   athletes: readonly BenchAthlete[],
@@ -39,6 +42,7 @@ export async function requestAll(
   await database.transaction(async (tx) => {
     for (let from = 0; from < requests.length; from += BATCH)
       await requestFetches(tx, requests.slice(from, from + BATCH));
+    await tx.query('ANALYZE');
   });
   return requests.length;
 }

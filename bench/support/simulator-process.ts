@@ -16,7 +16,13 @@ export interface BenchAthlete {
 /** A counted call in the provider's log: arrival in its own time, answer, activity. */
 export type LoggedCall = { at: number; status: number; activityId: string | undefined; athleteId: string | undefined };
 
-type Question = { ask: 'start'; options: SimulatorOptions } | { ask: 'athletes'; counts: number[] } | { ask: 'calls' };
+type Question =
+  | { ask: 'start'; options: SimulatorOptions }
+  | { ask: 'athletes'; counts: number[] }
+  | { ask: 'calls' }
+  | { ask: 'arrivals'; count: number };
+
+const ARRIVALS_WITHIN_MS = 300_000;
 
 /** The simulated provider in a process of its own, so that its work is not done in the measured one. */
 export interface SimulatorProcess {
@@ -25,6 +31,8 @@ export interface SimulatorProcess {
   addAthletes(counts: number[]): Promise<BenchAthlete[]>;
   /** The counted calls since the last time this was asked. */
   takeCalls(): Promise<LoggedCall[]>;
+  /** Resolves when so many calls have arrived since the log was last taken. @throws after five minutes */
+  arrivals(count: number): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -41,6 +49,10 @@ export async function startSimulatorProcess(options: SimulatorOptions = {}): Pro
     url,
     addAthletes: (counts) => ask({ ask: 'athletes', counts }),
     takeCalls: () => ask({ ask: 'calls' }),
+    arrivals: async (count) => {
+      const error = await ask<string>({ ask: 'arrivals', count });
+      if (error) throw new Error(error);
+    },
     stop: async () => {
       child.disconnect();
       await ended;
@@ -61,6 +73,18 @@ if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) {
     }
     const running = simulator as Simulator;
     if (question.ask === 'athletes') return question.counts.map((count) => addAthlete(running, count));
+    if (question.ask === 'arrivals') {
+      let arrived = 0;
+      return running
+        .waitForArrival(() => {
+          arrived += 1;
+          return arrived >= question.count;
+        }, ARRIVALS_WITHIN_MS)
+        .then(
+          () => '',
+          (error: Error) => error.message,
+        );
+    }
     const calls = running.calls
       .filter((call) => call.counted)
       .map(({ at, status, activityId, athleteId }): LoggedCall => ({ at, status, activityId, athleteId }));
