@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { expect } from '@jest/globals';
 import { ADMIN_TOKEN, ENCRYPTION_KEY, type Rig, startRig, testEnvironment, VERIFY_TOKEN } from './service.ts';
-import { freePort } from './service-process.ts';
+import { freePort, MACHINE_ENVIRONMENT } from './service-process.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 const SECRETS = [ADMIN_TOKEN, VERIFY_TOKEN, ENCRYPTION_KEY, 'simulator-secret'];
@@ -23,7 +23,7 @@ export function startCli(args: string[], environment: Environment) {
   const set = Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return spawn(process.execPath, [MAIN, ...args], {
     cwd: tmpdir(), // no .env of whoever runs the tests
-    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...Object.fromEntries(set) },
+    env: { ...MACHINE_ENVIRONMENT, ...Object.fromEntries(set) },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }

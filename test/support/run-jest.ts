@@ -43,7 +43,12 @@ function startJest(args: string[], reportFile: string): ChildProcess {
   const nodeOptions = [process.env.NODE_OPTIONS, '--experimental-vm-modules', `--import=${hush}`];
   const child = spawn(process.execPath, [jestFile, '--json', `--outputFile=${reportFile}`, ...args], {
     stdio: 'inherit',
-    env: { ...process.env, NODE_OPTIONS: nodeOptions.filter(Boolean).join(' ') },
+    // The service and its command line are started some hundred times: half of that is reading their code.
+    env: {
+      ...process.env,
+      NODE_OPTIONS: nodeOptions.filter(Boolean).join(' '),
+      NODE_COMPILE_CACHE: join(folder, 'compile-cache'),
+    },
   });
   // Ctrl-C reaches Jest as well, which clears up; this process waits for it.
   process.on('SIGINT', () => undefined);

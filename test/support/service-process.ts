@@ -3,6 +3,13 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
+/** What a process started by a test needs of this one's environment; the service's settings are not among it. */
+export const MACHINE_ENVIRONMENT: Record<string, string> = Object.fromEntries(
+  ['PATH', 'HOME', 'NODE_COMPILE_CACHE'].flatMap((name) => {
+    const value = process.env[name];
+    return value === undefined ? [] : [[name, value]];
+  }),
+);
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 /** The service as a process of its own, started as production starts it. */
@@ -20,7 +27,7 @@ export interface ServiceProcess {
 /** @param options.quiet its log goes nowhere but for errors: reading it would take from what is measured */
 export function startServiceProcess(env: Record<string, string>, options: { quiet?: boolean } = {}): ServiceProcess {
   const child = spawn(process.execPath, [MAIN], {
-    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...env },
+    env: { ...MACHINE_ENVIRONMENT, ...env },
     stdio: ['ignore', options.quiet ? 'ignore' : 'pipe', 'pipe'],
   });
   let printed = '';
