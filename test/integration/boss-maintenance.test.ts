@@ -3,42 +3,37 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { PgBoss } from 'pg-boss';
 import { systemClock } from '../../src/domain/clock.ts';
 import { createBoss, createQueues, THUMBNAIL_QUEUE } from '../../src/infra/boss.ts';
-import { type Database, openDatabase } from '../../src/infra/database.ts';
+import type { Database } from '../../src/infra/database.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
 import { startClockedRig } from '../support/clocked-rig.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createTestDatabase, openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { metric } from '../support/metric.ts';
 
-let testDatabase: TestDatabase;
-let database: Database;
-let boss: PgBoss;
-let errors: Error[];
-
-beforeEach(async () => {
-  testDatabase = await createTestDatabase();
-  database = openDatabase({
-    connectionString: testDatabase.url,
-    maxConnections: 2,
-    applicationName: 'test',
-    onError: () => undefined,
-  });
-  const logger = createSilentLogger();
-  boss = createBoss({ database, clock: systemClock, logger, migrate: false, supervise: false });
-  errors = [];
-  boss.on('error', (error) => errors.push(error));
-  await boss.start();
-  await createQueues(boss);
-});
-afterEach(async () => {
-  await boss.stop({ graceful: false, close: false });
-  await database.close();
-  await testDatabase.drop();
-});
-
-const stateOf = async (id: string) =>
-  (await database.query<{ state: string }>('SELECT state::text FROM pgboss.job WHERE id = $1', [id]))[0]?.state;
-
 describe("pg-boss's own maintenance, on the service's connections", () => {
+  let testDatabase: TestDatabase;
+  let database: Database;
+  let boss: PgBoss;
+  let errors: Error[];
+
+  beforeEach(async () => {
+    testDatabase = await createTestDatabase();
+    database = openTestDatabase(testDatabase.url, 2);
+    const logger = createSilentLogger();
+    boss = createBoss({ database, clock: systemClock, logger, migrate: false, supervise: false });
+    errors = [];
+    boss.on('error', (error) => errors.push(error));
+    await boss.start();
+    await createQueues(boss);
+  });
+  afterEach(async () => {
+    await boss.stop({ graceful: false, close: false });
+    await database.close();
+    await testDatabase.drop();
+  });
+
+  const stateOf = async (id: string) =>
+    (await database.query<{ state: string }>('SELECT state::text FROM pgboss.job WHERE id = $1', [id]))[0]?.state;
+
   it('takes back a thumbnail job whose worker died', async () => {
     await boss.send(THUMBNAIL_QUEUE, { activityId: '1' }, { singletonKey: '1' });
     const [job] = await boss.fetch(THUMBNAIL_QUEUE);
@@ -57,8 +52,10 @@ describe("pg-boss's own maintenance, on the service's connections", () => {
     expect(errors).toEqual([]);
     expect(await stateOf(job?.id ?? '')).toBeUndefined();
   });
+});
 
-  it('counts an error in it, so that an alert tells of it', async () => {
+describe("an error in pg-boss's own maintenance", () => {
+  it('is counted, so that an alert tells of it', async () => {
     const rig = await startClockedRig({ SERVICE_ROLES: 'web,fetch' });
     try {
       await rig.service.database.query('ALTER TABLE pgboss.job RENAME COLUMN expire_seconds TO gone');

@@ -1,21 +1,16 @@
 import { readFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type Database, openDatabase } from '../../src/infra/database.ts';
+import type { Database } from '../../src/infra/database.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
 import { MigrationError, migrate, migrationNames } from '../../src/infra/migrate.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createTestDatabase, openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { describeSchema } from '../support/describe-schema.ts';
 
 let empty: TestDatabase;
 let database: Database;
 beforeEach(async () => {
   empty = await createTestDatabase({ template: false });
-  database = openDatabase({
-    connectionString: empty.url,
-    maxConnections: 2,
-    applicationName: 'test',
-    onError: () => undefined,
-  });
+  database = openTestDatabase(empty.url, 2);
 });
 afterEach(async () => {
   await database.close();

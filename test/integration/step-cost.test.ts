@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../src/domain/clock.ts';
 import { createBoss } from '../../src/infra/boss.ts';
-import { type Database, openDatabase, type Queryable } from '../../src/infra/database.ts';
+import type { Database, Queryable } from '../../src/infra/database.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
 import { createClaimRuns, type Run } from '../../src/queue/claim.ts';
 import { acceptActivityEvents, requestFetches } from '../../src/queue/requests.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createTestDatabase, openTestDatabase, type TestDatabase } from '../support/database.ts';
 
 // Plans are made while there is little, and must do once there are millions that the server has not counted.
 const SOME = 300;
@@ -17,12 +17,7 @@ let database: Database;
 
 beforeEach(async () => {
   testDatabase = await createTestDatabase();
-  database = openDatabase({
-    connectionString: testDatabase.url,
-    maxConnections: 1,
-    applicationName: 'test',
-    onError: () => undefined,
-  });
+  database = openTestDatabase(testDatabase.url);
 });
 afterEach(async () => {
   await database.close();

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { REASONS, STATUSES } from '../../src/domain/job.ts';
-import { type Database, openDatabase, type Queryable } from '../../src/infra/database.ts';
+import type { Database, Queryable } from '../../src/infra/database.ts';
 import { readFetchJobs } from '../../src/store/fetch-jobs.ts';
 import { type JobFilter, listJobIds } from '../../src/store/job-pages.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createTestDatabase, openTestDatabase, type TestDatabase } from '../support/database.ts';
 
 const JOBS = 200_000;
 const STATES = { pending: 4000, working: 3, failed: 600 }; // the rest is done
@@ -13,12 +13,7 @@ let database: Database;
 
 beforeAll(async () => {
   testDatabase = await createTestDatabase();
-  database = openDatabase({
-    connectionString: testDatabase.url,
-    maxConnections: 1,
-    applicationName: 'test',
-    onError: () => undefined,
-  });
+  database = openTestDatabase(testDatabase.url);
   await fill();
 });
 afterAll(async () => {

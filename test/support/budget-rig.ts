@@ -1,9 +1,9 @@
 import { TestClock } from 'pg-boss';
 import { createBoss } from '../../src/infra/boss.ts';
-import { type Database, openDatabase } from '../../src/infra/database.ts';
+import type { Database } from '../../src/infra/database.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
 import { type Budget, createBudget } from '../../src/queue/budget.ts';
-import { createTestDatabase } from './database.ts';
+import { createTestDatabase, openTestDatabase } from './database.ts';
 
 /** The budget alone, on a database whose time stands where the test puts it. */
 export interface BudgetRig {
@@ -25,12 +25,7 @@ export async function startBudgetRig(capacity = 600): Promise<BudgetRig> {
   const testDatabase = await createTestDatabase();
   const logger = createSilentLogger();
   const clock = new TestClock(WINDOW_START + 60_000);
-  const database = openDatabase({
-    connectionString: testDatabase.url,
-    maxConnections: 4,
-    applicationName: 'budget test',
-    onError: () => undefined,
-  });
+  const database = openTestDatabase(testDatabase.url, 4);
   const boss = createBoss({ database, clock, logger, migrate: false, supervise: false });
   await boss.start();
   const budget = createBudget(database);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
+import { type Database, openDatabase } from '../../src/infra/database.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
 import { migrate } from '../../src/infra/migrate.ts';
 import { ADMIN_URL_VARIABLE, RUN_ID_VARIABLE } from './server-for-tests.ts';
@@ -26,6 +27,11 @@ export async function createTestDatabase(options: { template?: boolean } = {}): 
     url: urlOf(name),
     drop: () => asAdmin((client) => client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)),
   };
+}
+
+/** Opens a pool on a test's database. Connections that are lost show in what the test does next. */
+export function openTestDatabase(url: string, maxConnections = 1): Database {
+  return openDatabase({ connectionString: url, maxConnections, applicationName: 'test', onError: () => undefined });
 }
 
 /** Creates the template unless a caller of this run has; the others wait for it. It gets its name when it is complete. */
