@@ -19,7 +19,7 @@ const OF_ONE_EVENT = /^(22|23|54)...$/;
 export function createAcceptWebhook(database: Database): AcceptWebhook {
   const pipeline = database.openPipeline();
   const acceptTogether = async (events: ActivityEvent[]): Promise<RequestResult[]> => {
-    const results = await acceptActivityEvents(pipeline, database, events);
+    const results = await acceptActivityEvents(pipeline, events);
     const byActivity = new Map(results.map((result) => [result.activityId, result]));
     return events.map((event) => byActivity.get(event.objectId) as RequestResult);
   };

@@ -6,7 +6,6 @@ import type { Database, Queryable } from '../infra/database.ts';
 import { databaseTime } from '../store/database-time.ts';
 import { deleteFetchJobRows, lockFetchJobs, readFetchJobs } from '../store/fetch-jobs.ts';
 import { type JobFilter, listJobIds } from '../store/job-pages.ts';
-import { repeatTransaction } from './repeat-transaction.ts';
 
 interface Dependencies {
   database: Database;
@@ -34,7 +33,7 @@ export async function deleteJobs(
   while (!signal.aborted) {
     const ids = await listJobIds(deps.database, { ...filter, requestedBefore: before }, last, BATCH);
     if (ids.length === 0) break;
-    deleted += await repeatTransaction(deps.database, (tx) => deleteBatch(deps.boss, tx, ids, filter.status, before));
+    deleted += await deps.database.transaction((tx) => deleteBatch(deps.boss, tx, ids, filter.status, before));
     last = ids.at(-1);
   }
   return deleted;
@@ -42,7 +41,7 @@ export async function deleteJobs(
 
 /** Deletes one job, whatever its status. @returns false when there is no such job */
 export async function deleteJob(deps: Dependencies, id: Int64): Promise<boolean> {
-  return repeatTransaction(deps.database, async (tx) => {
+  return deps.database.transaction(async (tx) => {
     await lockFetchJobs(tx, [id]);
     return (await deleteLocked(deps.boss, tx, [id])) === 1;
   });

@@ -3,7 +3,6 @@ import type { Database, Queryable } from '../infra/database.ts';
 import { requestFetches } from '../queue/requests.ts';
 import { readFetchJobs } from '../store/fetch-jobs.ts';
 import { type JobFilter, listJobIds } from '../store/job-pages.ts';
-import { repeatTransaction } from './repeat-transaction.ts';
 
 const BATCH = 500;
 
@@ -19,7 +18,7 @@ export async function forceJobs(deps: { database: Database }, filter: JobFilter,
   while (!signal.aborted) {
     const ids = await listJobIds(deps.database, filter, last, BATCH);
     if (ids.length === 0) break;
-    forced += await repeatTransaction(deps.database, (tx) => forceBatch(tx, ids));
+    forced += await deps.database.transaction((tx) => forceBatch(tx, ids));
     last = ids.at(-1);
   }
   return forced;

@@ -2,7 +2,6 @@ import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import { type RequestResult, requestFetches } from '../queue/requests.ts';
 import { findEvent, type WebhookEventRow } from '../store/webhook-events.ts';
-import { repeatTransaction } from './repeat-transaction.ts';
 
 /**
  * Does again what a delivery of the ledger asked for: the activity is fetched whatever is stored, or, for
@@ -10,7 +9,7 @@ import { repeatTransaction } from './repeat-transaction.ts';
  * @returns what became of the request; undefined when the ledger has no such event
  */
 export async function replayEvent(deps: { database: Database }, id: Int64): Promise<RequestResult | undefined> {
-  return repeatTransaction(deps.database, async (tx) => {
+  return deps.database.transaction(async (tx) => {
     const event = await findEvent(tx, id);
     if (!event) return undefined;
     const [result] = await requestFetches(tx, [

@@ -2,7 +2,6 @@ import type { FetchRequest } from '../domain/job.ts';
 import type { Database } from '../infra/database.ts';
 import { requestFetches } from '../queue/requests.ts';
 import { type FetchJob, findFetchJobOfActivity } from '../store/fetch-jobs.ts';
-import { repeatTransaction } from './repeat-transaction.ts';
 
 /** The activity has a job already, for another athlete. */
 export class OtherAthleteError extends Error {
@@ -19,7 +18,7 @@ export async function requestJob(
   deps: { database: Database },
   request: FetchRequest,
 ): Promise<{ job: FetchJob; joined: boolean }> {
-  return repeatTransaction(deps.database, async (tx) => {
+  return deps.database.transaction(async (tx) => {
     const standing = await findFetchJobOfActivity(tx, request.activityId);
     if (standing && standing.athleteId !== request.athleteId) {
       throw new OtherAthleteError(

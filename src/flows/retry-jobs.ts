@@ -5,7 +5,6 @@ import type { Database, Queryable } from '../infra/database.ts';
 import { reopenJobs } from '../queue/requests.ts';
 import { type FetchJob, findFetchJob, findWaitingBossJob, lockFetchJobs } from '../store/fetch-jobs.ts';
 import { type JobFilter, listJobIds } from '../store/job-pages.ts';
-import { repeatTransaction } from './repeat-transaction.ts';
 
 interface Dependencies {
   database: Database;
@@ -19,7 +18,7 @@ const BATCH = 500;
  * @returns the job as it stands then; 'working' when it runs already; undefined when there is no such job
  */
 export async function retryJob(deps: Dependencies, id: Int64): Promise<FetchJob | 'working' | undefined> {
-  return repeatTransaction(deps.database, async (tx) => {
+  return deps.database.transaction(async (tx) => {
     await lockFetchJobs(tx, [id]);
     const job = await findFetchJob(tx, id);
     if (!job) return undefined;
@@ -46,7 +45,7 @@ export async function retryJobs(
   while (!signal.aborted) {
     const ids = await listJobIds(deps.database, filter, last, BATCH);
     if (ids.length === 0) break;
-    retried += await repeatTransaction(deps.database, (tx) => reopenJobs(tx, ids));
+    retried += await deps.database.transaction((tx) => reopenJobs(tx, ids));
     last = ids.at(-1);
   }
   return retried;

@@ -1,5 +1,5 @@
 import type { PgBoss } from 'pg-boss';
-import { type Database, isLostAgainstAnother, type Queryable } from '../infra/database.ts';
+import type { Database, Queryable } from '../infra/database.ts';
 import { type ClaimRow, type Claims, type Run, readClaims } from '../queue/claim.ts';
 import { type Cooldown, completeRun, SupersededError } from '../queue/settle.ts';
 import { requestThumbnail } from '../queue/thumbnail-queue.ts';
@@ -23,7 +23,6 @@ const MAX_BATCH = 50;
 // A run that ends need not wait for the trip of the one before, only for the server to have done with it; but
 // while another run may end soon, it waits for that one, since a trip for two costs little more than for one.
 const DEPTH = 2;
-const TRIES = 3;
 // A value out of PostgreSQL's range, or nested beyond its limits: one answer must not fail the others.
 const OF_ONE_RUN = /^(22|23|54)...$/;
 
@@ -117,23 +116,14 @@ async function storeTogether(
     answeredAgoMs: Math.round(performance.now() - answeredAt),
   }));
   const details = `[${batch.map(({ detail }) => detail).join(',')}]`;
-  for (let attempt = 1; ; attempt += 1) {
-    const claimedAt = performance.now();
-    try {
-      const rows = await pipeline.query<ClaimRow & { results: StoreResult[] }>(STORE_AND_CLAIM, [
-        JSON.stringify(runs),
-        details,
-        asked,
-        holdMs,
-      ]);
-      return {
-        results: rows[0]?.results ?? [],
-        claims: await readClaims(database, boss, rows, claimedAt),
-      };
-    } catch (error) {
-      if (attempt >= TRIES || !isLostAgainstAnother(error)) throw error;
-    }
-  }
+  const claimedAt = performance.now();
+  const rows = await pipeline.query<ClaimRow & { results: StoreResult[] }>(STORE_AND_CLAIM, [
+    JSON.stringify(runs),
+    details,
+    asked,
+    holdMs,
+  ]);
+  return { results: rows[0]?.results ?? [], claims: await readClaims(database, boss, rows, claimedAt) };
 }
 
 function answeredAtOf({ answeredAgoMs = 0 }: Cooldown): number {

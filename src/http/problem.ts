@@ -1,5 +1,5 @@
-import { isNativeError } from 'node:util/types';
 import type { ErrorRequestHandler, RequestHandler, Response } from 'express';
+import { isDatabaseAway } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 
@@ -112,18 +112,4 @@ function toProblem(error: unknown): Problem {
     });
   }
   return new Problem('internal', 'Something went wrong on our side; the log has the details.');
-}
-
-// Classes of PostgreSQL: connection, lost against another transaction, resources, lock and intervention,
-// the server's own input and output, a server that has become read-only; then the system's own names.
-const AWAY =
-  /^(08...|40...|53...|55P03|57...|58...|25P03|25006)$|^(ECONN(REFUSED|RESET|ABORTED)|EPIPE|ETIMEDOUT|E(HOST|NET)UNREACH|ENOTFOUND|EAI_AGAIN)$/;
-const AWAY_MESSAGE =
-  /timeout exceeded when trying to connect|Connection terminated|connection error and is not queryable|Client was closed and is not queryable|Cannot use a pool after calling end|Query read timeout/;
-
-/** True for errors that say that the database is away or overloaded, not that the statement was wrong. */
-export function isDatabaseAway(error: unknown): boolean {
-  if (!isNativeError(error)) return false;
-  const { code } = error as { code?: unknown };
-  return typeof code === 'string' ? AWAY.test(code) : AWAY_MESSAGE.test(error.message);
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
+import { isLostAgainstAnother } from './database-errors.ts';
 import { createPipelinedConnection, type StatementTarget } from './pipelined-connection.ts';
 
 /** Something that runs one statement: the pool, or the connection of a transaction. */
@@ -19,7 +20,8 @@ export interface Database extends Queryable {
   transaction<T>(work: (tx: Queryable) => Promise<T>, options?: { tries?: number }): Promise<T>;
   /**
    * A connection of the caller's own, on which statements do not wait for the answers to those before: for a
-   * caller with many, where the order in which they run is the order in which they were sent.
+   * caller with many, where the order in which they run is the order in which they were sent. One that loses
+   * against another transaction is sent again.
    */
   openPipeline(): Queryable;
   /** Statements that every connection runs before its first use (pg-boss's test clock needs it). */
@@ -29,8 +31,7 @@ export interface Database extends Queryable {
 }
 
 const QUERY_TIMEOUT_MS = 30_000;
-const TRIES = 3;
-const LOST_AGAINST_ANOTHER = new Set(['40001', '40P01']);
+const TRIES = 5;
 
 // 64-bit integers come as strings, which is how ids are held; counts are cast to int in SQL.
 const TYPES = { getTypeParser: pg.types.getTypeParser };
@@ -71,21 +72,16 @@ export function openDatabase(options: {
   const pool = openPool({ max: options.maxConnections });
   return {
     ...queryableOf(pool),
-    openPipeline: () => queryableOf(createPipelinedConnection(openPool({ max: 1, pipeline: true }))),
+    openPipeline: () => {
+      const pipeline = createPipelinedConnection(openPool({ max: 1, pipeline: true }));
+      return queryableOf({ query: (statement) => repeatWhenLost(() => pipeline.query(statement)) });
+    },
     pool,
     setSessionStatements: async (statements) => {
       sessionStatements = statements;
       for (const each of pools) await runOnIdleConnections(each, statements);
     },
-    transaction: async (work, { tries = TRIES } = {}) => {
-      for (let attempt = 1; ; attempt += 1) {
-        try {
-          return await runTransaction(pool, work);
-        } catch (error) {
-          if (attempt >= tries || !isLostAgainstAnother(error)) throw error;
-        }
-      }
-    },
+    transaction: (work, { tries = TRIES } = {}) => repeatWhenLost(() => runTransaction(pool, work), tries),
     close: async () => {
       for (const each of pools) if (!each.ending) await each.end();
     },
@@ -102,9 +98,14 @@ async function runOnIdleConnections(pool: pg.Pool, statements: string[]): Promis
   }
 }
 
-/** True for a statement that lost against another transaction (serialization failure, deadlock): try again. */
-export function isLostAgainstAnother(error: unknown): boolean {
-  return LOST_AGAINST_ANOTHER.has(String((error as { code?: unknown }).code));
+async function repeatWhenLost<T>(run: () => Promise<T>, tries = TRIES): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await run();
+    } catch (error) {
+      if (attempt >= tries || !isLostAgainstAnother(error)) throw error;
+    }
+  }
 }
 
 async function runTransaction<T>(pool: pg.Pool, work: (tx: Queryable) => Promise<T>): Promise<T> {

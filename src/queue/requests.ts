@@ -1,6 +1,6 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { ActivityEvent, FetchRequest } from '../domain/job.ts';
-import { type Database, isLostAgainstAnother, type Queryable } from '../infra/database.ts';
+import type { Queryable } from '../infra/database.ts';
 
 /** Deletions share one lane, which knows neither budget nor cooldown. */
 export const DELETION_LANE = 1;
@@ -36,8 +36,7 @@ export async function requestFetches(tx: Queryable, requests: readonly FetchRequ
  * trip. At most one event for each activity.
  */
 export async function acceptActivityEvents(
-  pipeline: Queryable,
-  database: Database,
+  queryable: Queryable,
   events: readonly ActivityEvent[],
 ): Promise<RequestResult[]> {
   const owners = events.map(({ ownerId }) => ownerId);
@@ -50,12 +49,7 @@ export async function acceptActivityEvents(
     events.map(({ subscriptionId }) => subscriptionId),
     events.map(({ updates }) => JSON.stringify(updates)),
   ];
-  const accept = (queryable: Queryable) =>
-    queryable.query<ResultRow>('SELECT * FROM accept_events($1, $2, $3, $4, $5, $6, $7)', values);
-  const rows = await accept(pipeline).catch((error: unknown) => {
-    if (!isLostAgainstAnother(error)) throw error;
-    return database.transaction(accept);
-  });
+  const rows = await queryable.query<ResultRow>('SELECT * FROM accept_events($1, $2, $3, $4, $5, $6, $7)', values);
   return rows.map(toResult);
 }
 

@@ -71,6 +71,21 @@ describe('a transaction', () => {
   });
 });
 
+describe('a pipeline', () => {
+  it('sends a statement again that lost against another', async () => {
+    await database.query('CREATE SEQUENCE tries');
+    await database.query(`
+      CREATE FUNCTION lose_twice() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+        IF nextval('tries') < 3 THEN RAISE EXCEPTION 'lost' USING ERRCODE = '40P01'; END IF;
+        RETURN currval('tries');
+      END $$`);
+    const pipeline = database.openPipeline();
+    const others = [pipeline.query('SELECT 1 AS one'), pipeline.query('SELECT 2 AS two')];
+    expect(await pipeline.query('SELECT lose_twice() AS tries')).toEqual([{ tries: 3 }]);
+    expect(await Promise.all(others)).toEqual([[{ one: 1 }], [{ two: 2 }]]);
+  });
+});
+
 describe('a server that went without a word', () => {
   it('fails a statement after the timeout, and its connection is not used again', async () => {
     const url = new URL(testDatabase.url);

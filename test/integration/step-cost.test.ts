@@ -78,7 +78,7 @@ async function runOnce(database: Database, id: string) {
     const results: (string | undefined)[] = [];
     for (const at of ['14:13', '14:13', '14:00', '14:25']) {
       const event = { objectId: id, ownerId: id, aspect: 'create' as const, subscriptionId: '1', updates: {} };
-      const [accepted] = await acceptActivityEvents(tx, inTx, [{ ...event, eventTime: `2026-09-21T${at}:00.000Z` }]);
+      const [accepted] = await acceptActivityEvents(tx, [{ ...event, eventTime: `2026-09-21T${at}:00.000Z` }]);
       results.push(accepted?.result);
     }
     const [run] = (await createClaimRuns(inTx, boss)(1, 1000)).runs;

@@ -4,10 +4,11 @@ import express, { type ErrorRequestHandler, type Request, type RequestHandler, t
 import type { AcceptWebhook } from '../../flows/accept-webhook.ts';
 import type { Deauthorize } from '../../flows/erase-athlete.ts';
 import { type KnownSubscriptions, UnknownSubscriptionError } from '../../flows/known-subscriptions.ts';
+import { isDatabaseAway } from '../../infra/database-errors.ts';
 import type { Logger } from '../../infra/logger.ts';
 import type { Metrics } from '../../infra/metrics.ts';
 import { acceptPlainDeliveries, type Delivery } from '../plain-delivery.ts';
-import { isDatabaseAway, Problem } from '../problem.ts';
+import { Problem } from '../problem.ts';
 import { BODY_LIMIT_BYTES, parseBody, rawBody, readJson } from '../route.ts';
 import { checkSignature } from '../signature.ts';
 import { readWebhookEvent } from '../webhook-event.ts';
