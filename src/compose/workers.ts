@@ -40,6 +40,7 @@ export function createWorkers(parts: Parts): { workers: Worker[]; close(): void 
         cooldownMs: config.PROVIDER_ATHLETE_COOLDOWN,
         grantValidMs: budgetMargins(config.PROVIDER_RATE_LIMIT_INTERVAL).lagMs,
         callWithinMs: config.FETCH_TIMEOUT_MS,
+        staleAfterMs: config.FETCH_STALE_AFTER_MS,
       }),
     );
   }

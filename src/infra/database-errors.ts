@@ -15,7 +15,7 @@ const AWAY_MESSAGE =
   /timeout exceeded when trying to connect|Connection terminated|connection error and is not queryable|Client was closed and is not queryable|Cannot use a pool after calling end|Query read timeout/;
 
 /** True for errors that say that the database is away or overloaded, not that the statement was wrong. */
-export function isDatabaseAway(error: unknown): boolean {
+export function isDatabaseAway(error: unknown): error is Error {
   if (!isNativeError(error)) return false;
   const { code } = error as { code?: unknown };
   return typeof code === 'string' ? AWAY.test(code) : AWAY_MESSAGE.test(error.message);

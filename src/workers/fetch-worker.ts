@@ -1,5 +1,6 @@
 import type { Clock } from '../domain/clock.ts';
-import { type FetchDependencies, fetchActivity, type RunResult } from '../flows/fetch-activity.ts';
+import type { RunResult } from '../flows/end-run.ts';
+import { type FetchDependencies, fetchActivity } from '../flows/fetch-activity.ts';
 import { createStoreRun } from '../flows/store-run.ts';
 import type { Config } from '../infra/config.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
@@ -111,8 +112,9 @@ export class FetchWorker {
     } catch (error) {
       if (error instanceof SupersededError) {
         result = 'superseded';
-        // The job's id alone: its athlete may have been erased meanwhile.
-        logger.warn('late result dropped: the job was taken back or deleted meanwhile', {
+        // Taken back, deleted, or ended by a try whose answer was lost. The job's id alone: its athlete may have
+        // been erased meanwhile.
+        logger.warn('late result dropped: the claim of its job has ended', {
           component: COMPONENT,
           jobId: run.jobId,
         });

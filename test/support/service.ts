@@ -19,7 +19,7 @@ export interface Rig {
   simulator: Simulator;
   database: TestDatabase;
   /** Stands between the service and its database; for rigs that were started with `proxied`. */
-  proxy: Pick<TcpProxy, 'cut' | 'restore' | 'hold' | 'release'>;
+  proxy: Omit<TcpProxy, 'port' | 'setTarget' | 'close'>;
   /** Starts one more process of the service on the same database (in this Node process). */
   startReplica(env?: Record<string, string>, clock?: Clock): Promise<Service>;
   /** Connects an athlete, or one again: known to the provider, tokens stored. */
@@ -176,4 +176,4 @@ export async function startRig(
 const refuse = (): never => {
   throw new Error('This rig has no proxy; start it with { proxied: true }.');
 };
-const NO_PROXY = { cut: refuse, restore: refuse, hold: refuse, release: refuse };
+const NO_PROXY = { cut: refuse, restore: refuse, hold: refuse, holdAnswers: refuse, release: refuse };

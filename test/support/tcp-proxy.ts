@@ -10,6 +10,8 @@ export interface TcpProxy {
   restore(): void;
   /** Keeps every connection open and lets nothing through, as a half-open connection does. */
   hold(): void;
+  /** What the service sends arrives, and no answer comes back. */
+  holdAnswers(): void;
   release(): void;
   close(): Promise<void>;
 }
@@ -18,7 +20,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   const pairs = new Set<[Socket, Socket]>();
   let target = targetPort;
   let refusing = false;
-  let holding = false;
+  let holding: 'nothing' | 'answers' | 'all' = 'nothing';
 
   const server = createServer((client) => {
     if (refusing) {
@@ -33,7 +35,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       [upstream, client],
     ] as const) {
       from.on('data', (chunk) => {
-        if (!holding) to.write(chunk);
+        if (holding === 'nothing' || (holding === 'answers' && from === client)) to.write(chunk);
       });
       const end = () => {
         pairs.delete(pair);
@@ -65,10 +67,13 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       refusing = false;
     },
     hold: () => {
-      holding = true;
+      holding = 'all';
+    },
+    holdAnswers: () => {
+      holding = 'answers';
     },
     release: () => {
-      holding = false;
+      holding = 'nothing';
     },
     close: () =>
       new Promise((resolve) => {

@@ -1,0 +1,129 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { PgBoss } from 'pg-boss';
+import { backoffMs } from '../domain/backoff.ts';
+import type { Outcome } from '../domain/job.ts';
+import type { Database, Queryable } from '../infra/database.ts';
+import { isDatabaseAway } from '../infra/database-errors.ts';
+import type { Logger } from '../infra/logger.ts';
+import type { Metrics } from '../infra/metrics.ts';
+import type { Run } from '../queue/claim.ts';
+import { type Cooldown, completeRun, failRun, putBackRun, retryRun } from '../queue/settle.ts';
+import type { Activity } from '../store/activities.ts';
+import type { StoreRun } from './store-run.ts';
+
+export interface EndRunDependencies {
+  database: Database;
+  boss: PgBoss;
+  storeRun: StoreRun;
+  logger: Logger;
+  metrics: Metrics;
+  backoff: { baseMs: number; capMs: number };
+  cooldownMs: number;
+  /** How long after its claim a run may be ended; older ones are taken back as stale. */
+  staleAfterMs: number;
+  random: () => number;
+}
+
+/** What became of a run: the outcome of its job, or why the job is pending again. */
+export type RunResult = Outcome | 'retry' | 'put_back';
+
+type Effects = (tx: Queryable) => Promise<unknown>;
+
+/**
+ * The ways in which a run ends. Each commits together with its effects, or throws SupersededError and
+ * writes nothing. `answeredAt`, by performance.now(), is when the provider answered; undefined: not called.
+ */
+export interface RunEndings {
+  stored(activity: Activity, detail: string, answeredAt: number): Promise<RunResult>;
+  complete(outcome: Outcome, effects?: Effects): Promise<RunResult>;
+  fail(outcome: Outcome, error: string, answeredAt: number | undefined, effects?: Effects): Promise<RunResult>;
+  /** Counts an attempt and waits out the backoff. */
+  retry(error: string, answeredAt: number): Promise<RunResult>;
+  /** The same for a fault of ours: the job keeps the reason, the log has the rest. */
+  retryUnforeseen(error: Error, answeredAt: number): Promise<RunResult>;
+  /** Counts no attempt. */
+  putBack(why: string, until: Date, answeredAt: number): Promise<RunResult>;
+  /** Does `work`, and again for as long as the database is away and the run not stale. */
+  outlast<T>(work: () => Promise<T>): Promise<T>;
+}
+
+const FIRST_WAIT_MS = 100;
+const LONGEST_WAIT_MS = 2000;
+
+/**
+ * A database that goes away does not end a run: its call was paid for out of the budget, so its end is
+ * tried until the database is back. Where an answer was lost after its commit, the next try finds the claim
+ * ended, and throws SupersededError.
+ * @param signal when aborted (the process stops), what fails is not tried again
+ */
+export function endingsOf(deps: EndRunDependencies, run: Run, signal: AbortSignal): RunEndings {
+  const outlast = async <T>(work: () => Promise<T>): Promise<T> => {
+    for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
+      try {
+        return await work();
+      } catch (error) {
+        const isStale = performance.now() - run.claimedAt + waitMs > deps.staleAfterMs;
+        if (isStale || signal.aborted || !isDatabaseAway(error)) throw error;
+        if (waitMs === FIRST_WAIT_MS) warn(error);
+        await delay(waitMs, undefined, { signal }).catch(() => Promise.reject(error));
+      }
+    }
+  };
+  const warn = (error: Error) =>
+    deps.logger.warn('the database is away; what came of a run is kept until it is back', {
+      component: 'fetch',
+      jobId: run.jobId,
+      activityId: run.activityId,
+      athleteId: run.athleteId,
+      error: error.message,
+    });
+  const commit = <T>(work: (tx: Queryable) => Promise<T>) => outlast(() => deps.database.transaction(work));
+  const cooldownSince = (answeredAt: number | undefined): Cooldown => ({
+    cooldownMs: deps.cooldownMs,
+    answeredAgoMs: answeredAt === undefined ? undefined : performance.now() - answeredAt,
+  });
+
+  const retry = async (error: string, answeredAt: number): Promise<RunResult> => {
+    const delayMs = backoffMs(run.attempts, deps.backoff, deps.random());
+    const result = await commit((tx) => retryRun(deps.boss, tx, run, error, delayMs, cooldownSince(answeredAt)));
+    return result === 'failed' ? 'exhausted' : result;
+  };
+
+  return {
+    outlast,
+    retry,
+    stored: async (activity, detail, answeredAt) => {
+      await outlast(() => deps.storeRun(run, activity, detail, cooldownSince(answeredAt)));
+      return 'stored';
+    },
+    complete: async (outcome, effects) => {
+      await commit(async (tx) => {
+        await completeRun(deps.boss, tx, run, outcome, cooldownSince(undefined));
+        await effects?.(tx);
+      });
+      return outcome;
+    },
+    fail: async (outcome, error, answeredAt, effects) => {
+      await commit(async (tx) => {
+        await failRun(deps.boss, tx, run, outcome, error, cooldownSince(answeredAt));
+        await effects?.(tx);
+      });
+      return outcome;
+    },
+    retryUnforeseen: (error, answeredAt) => {
+      deps.metrics.errors.inc({ component: 'fetch' });
+      deps.logger.error('a run failed for an unforeseen reason; it is tried again', {
+        component: 'fetch',
+        jobId: run.jobId,
+        activityId: run.activityId,
+        athleteId: run.athleteId,
+        error,
+      });
+      return retry(`The service failed: ${error.message}`, answeredAt);
+    },
+    putBack: async (why, until, answeredAt) => {
+      await commit((tx) => putBackRun(deps.boss, tx, run, why, until, cooldownSince(answeredAt)));
+      return 'put_back';
+    },
+  };
+}
