@@ -62,13 +62,16 @@ CREATE TABLE activity (
   elapsed_time_s   integer     NOT NULL DEFAULT 0,
   elevation_gain_m double precision NOT NULL DEFAULT 0,
   private          boolean     NOT NULL DEFAULT false,
-  polyline         text,
   detail           jsonb       NOT NULL, -- the provider's whole answer
   fetched_at       timestamptz NOT NULL DEFAULT sync_now()
 );
 CREATE INDEX activity_newest ON activity (start_date DESC, activity_id DESC);
 CREATE INDEX activity_of_athlete ON activity (athlete_id, start_date DESC, activity_id DESC);
 COMMENT ON TABLE activity IS 'The application''s copy of the athletes'' activities.';
+
+-- An activity's route in the provider's encoding: the whole one where there is one, else the summary; NULL: none.
+CREATE FUNCTION route_of(p_detail jsonb) RETURNS text LANGUAGE sql IMMUTABLE
+AS $$ SELECT coalesce(nullif(p_detail #>> '{map,polyline}', ''), nullif(p_detail #>> '{map,summary_polyline}', '')) $$;
 
 -- A deleted activity: a fetch that began before the deletion must not bring it back.
 CREATE TABLE activity_tombstone (

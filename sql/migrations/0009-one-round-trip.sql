@@ -146,7 +146,7 @@ CREATE TYPE stored_run AS (
   n integer,
   "jobId" bigint, version integer, "bossJobId" uuid, "retryCount" integer, "startedAt" timestamptz, "cooldownMs" integer, "answeredAgoMs" integer,
   "activityId" bigint, "athleteId" bigint, name text, "sportType" text, "startDate" timestamptz, timezone text, "distanceM" double precision,
-  "movingTimeS" integer, "elapsedTimeS" integer, "elevationGainM" double precision, private boolean, polyline text);
+  "movingTimeS" integer, "elapsedTimeS" integer, "elevationGainM" double precision, private boolean);
 
 -- Thumbnail jobs whose time has come, first in line first. The order is the one of pg-boss's index of waiting
 -- jobs: no other may be read for this, however small.
@@ -226,9 +226,9 @@ BEGIN
   END IF;
   WITH saved AS (
     INSERT INTO activity AS a (activity_id, athlete_id, name, sport_type, start_date, timezone, distance_m,
-      moving_time_s, elapsed_time_s, elevation_gain_m, private, polyline, detail, fetched_at)
+      moving_time_s, elapsed_time_s, elevation_gain_m, private, detail, fetched_at)
     SELECT r."activityId", r."athleteId", r.name, r."sportType", r."startDate", r.timezone, r."distanceM",
-      r."movingTimeS", r."elapsedTimeS", r."elevationGainM", r.private, r.polyline, p_details -> (r.n - 1), sync_now()
+      r."movingTimeS", r."elapsedTimeS", r."elevationGainM", r.private, p_details -> (r.n - 1), sync_now()
     FROM unnest(v_runs) r
     WHERE r."bossJobId" = ANY (v_completed)
       AND NOT EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = r."activityId" AND t.deleted_at > r."startedAt" OFFSET 0)
@@ -236,7 +236,7 @@ BEGIN
       athlete_id = excluded.athlete_id, name = excluded.name, sport_type = excluded.sport_type, start_date = excluded.start_date,
       timezone = excluded.timezone, distance_m = excluded.distance_m, moving_time_s = excluded.moving_time_s,
       elapsed_time_s = excluded.elapsed_time_s, elevation_gain_m = excluded.elevation_gain_m, private = excluded.private,
-      polyline = excluded.polyline, detail = excluded.detail, fetched_at = excluded.fetched_at
+      detail = excluded.detail, fetched_at = excluded.fetched_at
     RETURNING a.activity_id
   )
   -- Nobody needs to be woken while earlier ones wait: a worker that is awake asks again by itself.
@@ -271,7 +271,7 @@ ALTER FUNCTION store_runs(jsonb, jsonb) SET plan_cache_mode = force_generic_plan
 -- older than the deletion: returns false, and nothing is stored.
 CREATE FUNCTION save_activity(p_activity_id bigint, p_athlete_id bigint, p_name text, p_sport_type text, p_start_date timestamptz, p_timezone text,
   p_distance_m double precision, p_moving_time_s integer, p_elapsed_time_s integer, p_elevation_gain_m double precision,
-  p_private boolean, p_polyline text, p_detail jsonb, p_run_started_at timestamptz)
+  p_private boolean, p_detail jsonb, p_run_started_at timestamptz)
 RETURNS boolean LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -285,14 +285,14 @@ BEGIN
     DELETE FROM activity_tombstone t WHERE t.activity_id = p_activity_id;
   END IF;
   INSERT INTO activity AS a (activity_id, athlete_id, name, sport_type, start_date, timezone, distance_m,
-    moving_time_s, elapsed_time_s, elevation_gain_m, private, polyline, detail, fetched_at)
+    moving_time_s, elapsed_time_s, elevation_gain_m, private, detail, fetched_at)
   VALUES (p_activity_id, p_athlete_id, p_name, p_sport_type, p_start_date, p_timezone, p_distance_m,
-    p_moving_time_s, p_elapsed_time_s, p_elevation_gain_m, p_private, p_polyline, p_detail, sync_now())
+    p_moving_time_s, p_elapsed_time_s, p_elevation_gain_m, p_private, p_detail, sync_now())
   ON CONFLICT (activity_id) DO UPDATE SET
     athlete_id = excluded.athlete_id, name = excluded.name, sport_type = excluded.sport_type, start_date = excluded.start_date,
     timezone = excluded.timezone, distance_m = excluded.distance_m, moving_time_s = excluded.moving_time_s,
     elapsed_time_s = excluded.elapsed_time_s, elevation_gain_m = excluded.elevation_gain_m, private = excluded.private,
-    polyline = excluded.polyline, detail = excluded.detail, fetched_at = excluded.fetched_at;
+    detail = excluded.detail, fetched_at = excluded.fetched_at;
   RETURN true;
 END
 $$;

@@ -16,6 +16,5 @@ export function toActivity(run: Pick<Run, 'activityId' | 'athleteId'>, detail: A
     elapsedTimeS: Math.round(detail.elapsed_time),
     elevationGainM: detail.total_elevation_gain,
     private: detail.private,
-    polyline: detail.map?.polyline || detail.map?.summary_polyline || undefined,
   };
 }

@@ -38,10 +38,9 @@ const common = {
   total_elevation_gain: optionalNumber,
   private: optionalFlag,
 };
-const map = z.object({ polyline: optionalText, summary_polyline: optionalText }).nullish();
 
 /** GET /api/v3/activities/{id} */
-export const activityDetailSchema = z.object({ ...common, athlete: z.object({ id }), map });
+export const activityDetailSchema = z.object({ ...common, athlete: z.object({ id }) });
 export type ActivityDetail = z.output<typeof activityDetailSchema>;
 
 /** One entry of GET /api/v3/athlete/activities */

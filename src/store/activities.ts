@@ -14,7 +14,6 @@ export interface Activity {
   elapsedTimeS: number;
   elevationGainM: number;
   private: boolean;
-  polyline: string | undefined;
 }
 
 /**
@@ -30,7 +29,7 @@ export async function saveActivity(
   runStartedAt: string,
 ): Promise<boolean> {
   const [row] = await tx.query<{ saved: boolean }>(
-    'SELECT save_activity($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::text::jsonb, $14::text::timestamptz) AS saved',
+    'SELECT save_activity($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::text::jsonb, $13::text::timestamptz) AS saved',
     [
       activity.activityId,
       activity.athleteId,
@@ -43,7 +42,6 @@ export async function saveActivity(
       activity.elapsedTimeS,
       activity.elevationGainM,
       activity.private,
-      activity.polyline ?? null,
       detail,
       runStartedAt,
     ],
@@ -74,20 +72,22 @@ export interface ActivityRow {
   elapsed_time_s: number;
   elevation_gain_m: number;
   private: boolean;
-  polyline: string | null;
   fetched_at: Date;
   thumbnail_etag: string | null;
 }
 
-const COLUMNS = `a.activity_id, a.athlete_id, a.name, a.sport_type, a.start_date, a.timezone, a.distance_m, a.moving_time_s,
-  a.elapsed_time_s, a.elevation_gain_m, a.private, a.polyline, a.fetched_at, t.etag AS thumbnail_etag`;
+interface WholeActivityRow extends ActivityRow {
+  polyline: string | null;
+  /** The provider's whole answer, as JSON text. */
+  detail: string;
+}
 
-export async function findActivity(
-  database: Queryable,
-  activityId: Int64,
-): Promise<(ActivityRow & { detail: string }) | undefined> {
-  const rows = await database.query<ActivityRow & { detail: string }>(
-    `SELECT ${COLUMNS}, a.detail::text AS detail FROM activity a LEFT JOIN thumbnail t USING (activity_id) WHERE a.activity_id = $1`,
+const COLUMNS = `a.activity_id, a.athlete_id, a.name, a.sport_type, a.start_date, a.timezone, a.distance_m, a.moving_time_s,
+  a.elapsed_time_s, a.elevation_gain_m, a.private, a.fetched_at, t.etag AS thumbnail_etag`;
+
+export async function findActivity(database: Queryable, activityId: Int64): Promise<WholeActivityRow | undefined> {
+  const rows = await database.query<WholeActivityRow>(
+    `SELECT ${COLUMNS}, route_of(a.detail) AS polyline, a.detail::text AS detail FROM activity a LEFT JOIN thumbnail t USING (activity_id) WHERE a.activity_id = $1`,
     [activityId],
   );
   return rows[0];

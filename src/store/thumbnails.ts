@@ -33,7 +33,7 @@ export async function findRoute(
   activityId: Int64,
 ): Promise<{ polyline: string | null; sport_type: string } | undefined> {
   const rows = await database.query<{ polyline: string | null; sport_type: string }>(
-    'SELECT polyline, sport_type FROM activity WHERE activity_id = $1',
+    'SELECT route_of(detail) AS polyline, sport_type FROM activity WHERE activity_id = $1',
     [activityId],
   );
   return rows[0];

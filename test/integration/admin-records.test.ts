@@ -89,6 +89,19 @@ describe('GET /api/admin/activities', () => {
     expect((await ask(rig, 'GET', '/api/admin/activities/404')).status).toBe(404);
   });
 
+  it('shows the whole route, else the summary, else none', async () => {
+    const polylineOf = async (id: string) => (await ask(rig, 'GET', `/api/admin/activities/${id}`)).body.polyline;
+    const id = await store();
+    const { map } = (await ask(rig, 'GET', `/api/admin/activities/${id}`)).body.detail;
+    expect(await polylineOf(id)).toBe(map.polyline);
+    await rig.service.database.query(
+      `UPDATE activity SET detail = jsonb_set(detail, '{map,polyline}', '""') WHERE activity_id = $1`,
+      [id],
+    );
+    expect(await polylineOf(id)).toBe(map.summary_polyline);
+    expect(await polylineOf(await store({ kind: 'indoor' }))).toBeNull();
+  });
+
   it('gives the picture with an ETag, and 304 to whoever has it', async () => {
     const id = await store();
     await untilThumbnail(rig, id);
