@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import type { Metrics } from '../infra/metrics.ts';
@@ -16,6 +15,7 @@ import {
   setAthleteState,
 } from '../store/athletes.ts';
 import { findJobsRefusedForAthlete } from '../store/fetch-jobs.ts';
+import { outlastDatabase } from './outlast-database.ts';
 
 /** The athlete must connect again: not connected, or the provider refuses to refresh their token. */
 export class ReconnectError extends Error {
@@ -88,7 +88,7 @@ export function createAccessTokens(deps: {
         .transaction((tx) => getLocked(tx, athleteId, rejected, keep), { tries: 1 })
         .catch((error: Error) => {
           if (!pair) throw error;
-          return saveLate(deps, athleteId, pair, error);
+          return saveLate(deps, athleteId, pair);
         });
       if (token instanceof ReconnectError) throw token;
       if (pair) deps.metrics.tokenRefreshes.inc({ result: 'refreshed' });
@@ -122,36 +122,22 @@ interface NewPair {
   accessToken: string;
 }
 
-const SAVE_WAITS_MS = [100, 200, 400, 800, 1600, 3200, 6400, 12_800];
+const SAVE_FOR_MS = 300_000;
 
 /**
  * The database went away between the provider's answer and the commit. The old refresh token is spent, so
- * that the athlete is lost unless the new pair is saved: it is tried for half a minute.
- * @throws `problem` when that does not succeed; the athlete must connect again then
+ * that the athlete is lost unless the new pair is saved: it is tried for five minutes.
+ * @throws when that does not succeed; the athlete must connect again then
  */
-async function saveLate(
-  deps: { database: Database },
-  athleteId: Int64,
-  pair: NewPair,
-  problem: Error,
-): Promise<string> {
-  for (const waitMs of SAVE_WAITS_MS) {
-    await delay(waitMs);
-    const saved = await deps.database
-      .transaction(async (tx) => {
-        await lockTokens(tx, athleteId);
-        const refused = await replaceTokens(tx, athleteId, pair.spent, pair.sealed);
-        // Somebody came in between with the spent one, and was refused.
-        if (refused) await reopenJobs(tx, await findJobsRefusedForAthlete(tx, athleteId));
-        return true;
-      })
-      .catch((error: Error) => {
-        problem = error;
-        return false;
-      });
-    if (saved) return pair.accessToken;
-  }
-  throw problem;
+async function saveLate(deps: { database: Database }, athleteId: Int64, pair: NewPair): Promise<string> {
+  const save = async (tx: Queryable) => {
+    await lockTokens(tx, athleteId);
+    const refused = await replaceTokens(tx, athleteId, pair.spent, pair.sealed);
+    // Somebody came in between with the spent one, and was refused.
+    if (refused) await reopenJobs(tx, await findJobsRefusedForAthlete(tx, athleteId));
+  };
+  await outlastDatabase(() => deps.database.transaction(save), { until: performance.now() + SAVE_FOR_MS });
+  return pair.accessToken;
 }
 
 /** Encrypts a pair of tokens for storage. */

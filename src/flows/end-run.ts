@@ -1,14 +1,13 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { PgBoss } from 'pg-boss';
 import { backoffMs } from '../domain/backoff.ts';
 import type { Outcome } from '../domain/job.ts';
 import type { Database, Queryable } from '../infra/database.ts';
-import { isDatabaseAway } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 import type { Run } from '../queue/claim.ts';
 import { type Cooldown, completeRun, failRun, putBackRun, retryRun } from '../queue/settle.ts';
 import type { Activity } from '../store/activities.ts';
+import { outlastDatabase } from './outlast-database.ts';
 import type { StoreRun } from './store-run.ts';
 
 export interface EndRunDependencies {
@@ -47,29 +46,14 @@ export interface RunEndings {
   outlast<T>(work: () => Promise<T>): Promise<T>;
 }
 
-const FIRST_WAIT_MS = 100;
-const LONGEST_WAIT_MS = 2000;
-
 /**
  * A database that goes away does not end a run: its call was paid for out of the budget, so its end is
- * tried until the database is back. Where an answer was lost after its commit, the next try finds the claim
+ * tried until the database is back. Where the answer to a commit was lost, the next try finds the claim
  * ended, and throws SupersededError.
  * @param signal when aborted (the process stops), what fails is not tried again
  */
 export function endingsOf(deps: EndRunDependencies, run: Run, signal: AbortSignal): RunEndings {
-  const outlast = async <T>(work: () => Promise<T>): Promise<T> => {
-    for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
-      try {
-        return await work();
-      } catch (error) {
-        const isStale = performance.now() - run.claimedAt + waitMs > deps.staleAfterMs;
-        if (isStale || signal.aborted || !isDatabaseAway(error)) throw error;
-        if (waitMs === FIRST_WAIT_MS) warn(error);
-        await delay(waitMs, undefined, { signal }).catch(() => Promise.reject(error));
-      }
-    }
-  };
-  const warn = (error: Error) =>
+  const onAway = (error: Error) =>
     deps.logger.warn('the database is away; what came of a run is kept until it is back', {
       component: 'fetch',
       jobId: run.jobId,
@@ -77,6 +61,8 @@ export function endingsOf(deps: EndRunDependencies, run: Run, signal: AbortSigna
       athleteId: run.athleteId,
       error: error.message,
     });
+  const until = run.claimedAt + deps.staleAfterMs;
+  const outlast = <T>(work: () => Promise<T>) => outlastDatabase(work, { until, signal, onAway });
   const commit = <T>(work: (tx: Queryable) => Promise<T>) => outlast(() => deps.database.transaction(work));
   const cooldownSince = (answeredAt: number | undefined): Cooldown => ({
     cooldownMs: deps.cooldownMs,

@@ -45,7 +45,7 @@ export async function fetchActivity(deps: FetchDependencies, run: Run, signal: A
 
   let answer: Answer;
   try {
-    answer = await callProvider(deps, run, signal);
+    answer = await callProvider(deps, run, end, signal);
   } catch (error) {
     return settleFailure(deps, run, end, error, performance.now(), signal);
   }
@@ -65,31 +65,35 @@ interface Answer {
   body: string;
 }
 
-async function callProvider(deps: FetchDependencies, run: Run, signal: AbortSignal): Promise<Answer> {
+async function callProvider(deps: FetchDependencies, run: Run, end: RunEndings, signal: AbortSignal): Promise<Answer> {
   const known =
     run.accessToken !== undefined && run.tokenExpiresAt
       ? { accessToken: run.accessToken, expiresAt: run.tokenExpiresAt }
       : undefined;
-  const token = await deps.accessTokens.get(run.athleteId, known);
+  const token = await end.outlast(() => deps.accessTokens.get(run.athleteId, known));
   // A refresh, or a process that stood still, has used up the time.
-  if (performance.now() - run.claimedAt > deps.grantValidMs) await takeAnotherCall(deps, run, false);
+  if (performance.now() - run.claimedAt > deps.grantValidMs) await takeAnotherCall(deps, run, end, false);
   try {
     return checkAnswer(run, await deps.provider.getActivity(token, run.activityId, signal));
   } catch (error) {
     if (!(error instanceof ProviderError && error.code === 'UNAUTHORIZED')) throw error;
     // Once only: a new token, another call out of the budget, the same request again.
-    const fresh = await deps.accessTokens.get(run.athleteId, undefined, token);
-    await takeAnotherCall(deps, run, true);
+    const fresh = await end.outlast(() => deps.accessTokens.get(run.athleteId, undefined, token));
+    await takeAnotherCall(deps, run, end, true);
     return checkAnswer(run, await deps.provider.getActivity(fresh, run.activityId, signal));
   }
 }
 
 /** Takes one more call for a run, while the athlete is still kept for it. @throws CallPutOff */
-async function takeAnotherCall(deps: FetchDependencies, run: Run, called: boolean): Promise<void> {
-  if (performance.now() - run.claimedAt > deps.callWithinMs)
-    throw new CallPutOff('The call could not leave in time; the job waits for its next turn.', new Date(0), called);
-  const opensAt = await deps.budget.take(run.reason);
+async function takeAnotherCall(deps: FetchDependencies, run: Run, end: RunEndings, called: boolean): Promise<void> {
+  const checkTime = () => {
+    if (performance.now() - run.claimedAt > deps.callWithinMs)
+      throw new CallPutOff('The call could not leave in time; the job waits for its next turn.', new Date(0), called);
+  };
+  checkTime();
+  const opensAt = await end.outlast(() => deps.budget.take(run.reason));
   if (opensAt) throw new CallPutOff('The budget has no call left for this job just now.', opensAt, called);
+  checkTime(); // the database may have kept the grant waiting
 }
 
 /** The call was not made, for no reason of the job's own. */
