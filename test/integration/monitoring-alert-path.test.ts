@@ -14,14 +14,23 @@ import {
 import { alertsOf, readRuleFiles } from '../../alerting/src/rule-files.ts';
 import { findEmptyQueries } from '../../dashboards/src/find-empty-panels.ts';
 import { readAlertmanagerConfig } from '../../k8s/src/read-layers.ts';
+import { sendTestAlert } from '../../src/cli/alert-test.ts';
 import { type Rig, startRig } from '../support/service.ts';
 
-const UNCHECKED = 'that an outage of the provider reaches the channel through the real programs';
+const UNCHECKED = 'that alerts reach the channel through the real programs';
+const GROUP_WAIT_MS = 30_000;
 const prometheusProgram = findProgram('prometheus', 'prometheus', UNCHECKED);
 const alertmanagerProgram = findProgram('prometheus-alertmanager', 'prometheus-alertmanager', UNCHECKED);
 const isPossible = prometheusProgram !== undefined && alertmanagerProgram !== undefined;
 const OWN_RULES = readRuleFiles().filter(({ name, language }) => language === 'promql' && name !== 'platform');
 
+/** An Alertmanager as the cluster has it; only the five minutes between two messages of a group are shorter. */
+let asShipped: {
+  alertmanager: LocalProgram;
+  channel: LocalChannel;
+  sentAt: number;
+  told: ReturnType<typeof untilTold>;
+};
 let rig: Rig;
 let channel: LocalChannel;
 let alertmanager: LocalProgram;
@@ -31,6 +40,7 @@ let folder: string;
 beforeAll(async () => {
   if (!isPossible) return;
   folder = mkdtempSync(join(tmpdir(), 'alert-path-'));
+  asShipped = await startAsShipped(); // its first message comes while the other tests run
   rig = await startRig({ env: { FETCH_BACKOFF_BASE_MS: '100', FETCH_BACKOFF_CAP_MS: '300' } });
   rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
   channel = await startChannel();
@@ -52,7 +62,8 @@ beforeAll(async () => {
 afterAll(async () => {
   if (!isPossible) return;
   // After a start that failed half-way, only a part is there.
-  for (const part of [prometheus, alertmanager, channel] as (LocalProgram | undefined)[]) await part?.stop();
+  const parts = [prometheus, alertmanager, channel, asShipped?.alertmanager, asShipped?.channel];
+  for (const part of parts as (LocalProgram | LocalChannel | undefined)[]) await part?.stop();
   await (rig as Rig | undefined)?.close();
   rmSync(folder, { recursive: true });
 });
@@ -101,6 +112,44 @@ describe('an outage of the provider', () => {
     );
   });
 });
+
+describe('an alert in the Alertmanager as it is shipped', () => {
+  it('is told to the channel within 30 seconds, then its end, and never the liveness alert', async () => {
+    if (!isPossible) return;
+    const { message, afterMs } = await asShipped.told;
+    expect(afterMs).toBeLessThan(GROUP_WAIT_MS + 3000);
+    expect(message.attachments[0]?.title).toBe('FIRING (1): TestAlert');
+    expect(message.attachments[0]?.text).toContain('Somebody tests whether alerts reach this channel.');
+    expect(message.channel).toBe('#alerts');
+
+    const { sentAt } = asShipped;
+    await sendTestAlert(asShipped.alertmanager.url, { now: sentAt, lastsMs: Date.now() - sentAt });
+    const end = await asShipped.channel.nextMessage();
+    expect(end.attachments[0]?.title).toBe('RESOLVED: TestAlert');
+    const titles = asShipped.channel.received.map(({ attachments }) => attachments[0]?.title);
+    expect(titles.join()).not.toContain('Watchdog');
+  }, 60_000);
+});
+
+async function startAsShipped(): Promise<typeof asShipped> {
+  const toItself = await startChannel();
+  const program = await startAlertmanager({
+    program: alertmanagerProgram as string,
+    folder: mkdtempSync(join(folder, 'as-shipped-')),
+    config: readAlertmanagerConfig(),
+    webhookUrl: toItself.url,
+    intervals: { group_interval: '1s' },
+  });
+  const sentAt = Date.now();
+  await sendTestAlert(program.url, { now: sentAt, lastsMs: 600_000, alertname: 'Watchdog', severity: 'none' });
+  await sendTestAlert(program.url, { now: sentAt, lastsMs: 600_000 });
+  return { alertmanager: program, channel: toItself, sentAt, told: untilTold(toItself, sentAt) };
+}
+
+async function untilTold(told: LocalChannel, sentAt: number) {
+  const message = await told.nextMessage();
+  return { message, afterMs: Date.now() - sentAt };
+}
 
 async function untilMessageAbout(alert: string, state = 'FIRING') {
   for (;;) {

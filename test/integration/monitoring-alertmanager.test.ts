@@ -7,23 +7,10 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { stringify } from 'yaml';
 import { findProgram } from '../../alerting/src/find-program.ts';
-import {
-  type LocalChannel,
-  type LocalProgram,
-  startAlertmanager,
-  startChannel,
-} from '../../alerting/src/local-stack.ts';
 import { readAlertmanagerConfig, readSettings } from '../../k8s/src/read-layers.ts';
-import { runAlertTest, sendTestAlert } from '../../src/cli/alert-test.ts';
+import { runAlertTest } from '../../src/cli/alert-test.ts';
 
-const PACKAGE = 'prometheus-alertmanager';
-const amtool = findProgram('amtool', PACKAGE, 'the configuration and the routes of the Alertmanager');
-const alertmanager = findProgram(
-  'prometheus-alertmanager',
-  PACKAGE,
-  'that an alert reaches the channel within 30 seconds',
-);
-const GROUP_WAIT_MS = 30_000;
+const amtool = findProgram('amtool', 'prometheus-alertmanager', 'the configuration and the routes of the Alertmanager');
 const config = readAlertmanagerConfig() as {
   route: object;
   receivers: { name: string; slack_configs?: { api_url_file: string }[] }[];
@@ -66,45 +53,6 @@ describe('the configuration of the Alertmanager', () => {
     );
     expect(routed.toString().trim()).toBe(receiver);
   });
-});
-
-describe('a real Alertmanager with this configuration', () => {
-  let channel: LocalChannel | undefined;
-  let running: LocalProgram | undefined;
-  beforeAll(async () => {
-    if (!alertmanager) return;
-    channel = await startChannel();
-    // Only the five minutes between two messages of a group are other than in the cluster.
-    running = await startAlertmanager({
-      program: alertmanager,
-      folder,
-      config,
-      webhookUrl: channel.url,
-      intervals: { group_interval: '1s' },
-    });
-  });
-  afterAll(async () => {
-    await running?.stop();
-    await channel?.stop();
-  });
-
-  it('tells the channel of an alert within 30 seconds, then of its end, and never of the liveness alert', async () => {
-    if (!running || !channel) return;
-    const sentAt = Date.now();
-    await sendTestAlert(running.url, { now: sentAt, lastsMs: 600_000, alertname: 'Watchdog', severity: 'none' });
-    await sendTestAlert(running.url, { now: sentAt, lastsMs: 600_000 });
-
-    const first = await channel.nextMessage();
-    expect(Date.now() - sentAt).toBeLessThan(GROUP_WAIT_MS + 3000);
-    expect(first.attachments[0]?.title).toBe('FIRING (1): TestAlert');
-    expect(first.attachments[0]?.text).toContain('Somebody tests whether alerts reach this channel.');
-    expect(first.channel).toBe('#alerts');
-
-    await sendTestAlert(running.url, { now: sentAt, lastsMs: Date.now() - sentAt });
-    const second = await channel.nextMessage();
-    expect(second.attachments[0]?.title).toBe('RESOLVED: TestAlert');
-    expect(channel.received.map(({ attachments }) => attachments[0]?.title).join()).not.toContain('Watchdog');
-  }, 60_000);
 });
 
 describe('the test alert', () => {
