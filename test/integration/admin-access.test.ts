@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ask, type Description, readDescription } from '../support/admin.ts';
+import { ask, type Description, problemOf, readDescription, send } from '../support/admin.ts';
 import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
 
 let rig: Rig;
@@ -14,14 +14,6 @@ afterAll(() => rig.close());
 
 const concrete = (path: string) => path.replace(/\{[a-zA-Z]+\}/g, '424242');
 const admin = () => description.operations.filter(({ operation }) => operation.security !== undefined);
-const send = (method: string, path: string, headers: Record<string, string> = {}, body?: string) =>
-  fetch(`${rig.service.url}${path}`, { method, headers, ...(body === undefined ? {} : { body }) });
-const problemOf = async (response: Response) => {
-  expect(response.headers.get('content-type')).toContain('application/problem+json');
-  const problem = (await response.json()) as { status: number; title: string; type: string; detail: string };
-  expect(problem.status).toBe(response.status);
-  return problem;
-};
 
 describe('every endpoint of the admin interface', () => {
   it('is in the OpenAPI document', () => {
@@ -67,7 +59,7 @@ describe('every endpoint of the admin interface', () => {
         { authorization: 'Bearer admin-token-of-the-tests!' },
         { cookie: 'activity_sync_session=admin.9999999999999.x' },
       ]) {
-        const response = await send(method, concrete(path), headers as Record<string, string>);
+        const response = await send(rig, method, concrete(path), headers as Record<string, string>);
         expect([method, path, response.status]).toEqual([method, path, 401]);
         expect(response.headers.get('www-authenticate')).toContain('Bearer');
         await problemOf(response);
@@ -76,11 +68,11 @@ describe('every endpoint of the admin interface', () => {
 
   it('lets the read token look, and change nothing: 403', async () => {
     for (const { method, path } of admin().filter(({ method }) => method !== 'GET')) {
-      const response = await send(method, concrete(path), { authorization: `Bearer ${READ_TOKEN}` });
+      const response = await send(rig, method, concrete(path), { authorization: `Bearer ${READ_TOKEN}` });
       expect([method, path, response.status]).toEqual([method, path, 403]);
       await problemOf(response);
     }
-    const jobs = await send('GET', '/api/admin/activity-jobs', { authorization: `Bearer ${READ_TOKEN}` });
+    const jobs = await send(rig, 'GET', '/api/admin/activity-jobs', { authorization: `Bearer ${READ_TOKEN}` });
     expect(jobs.status).toBe(200);
     await jobs.arrayBuffer();
   });
@@ -88,7 +80,7 @@ describe('every endpoint of the admin interface', () => {
   it('refuses other methods with 405 and says which there are', async () => {
     for (const path of new Set(description.operations.map((one) => one.path))) {
       const known = description.operations.filter((one) => one.path === path).map(({ method }) => method);
-      const response = await send('PATCH', concrete(path), { authorization: `Bearer ${ADMIN_TOKEN}` });
+      const response = await send(rig, 'PATCH', concrete(path), { authorization: `Bearer ${ADMIN_TOKEN}` });
       if (response.status === 404) expect(path).toMatch(/^\/(healthz|readyz|metrics)$/);
       else {
         expect([path, response.status]).toEqual([path, 405]);
@@ -103,7 +95,7 @@ describe('every endpoint of the admin interface', () => {
   it('answers HEAD as GET without a body', async () => {
     for (const { path } of admin().filter(({ method, path }) => method === 'GET' && !path.includes('{'))) {
       if (path.startsWith('/api/admin/webhooks')) continue; // asks the provider
-      const response = await send('HEAD', path, { authorization: `Bearer ${ADMIN_TOKEN}` });
+      const response = await send(rig, 'HEAD', path, { authorization: `Bearer ${ADMIN_TOKEN}` });
       expect([path, response.status, await response.text()]).toEqual([path, 200, '']);
     }
   });
@@ -112,6 +104,7 @@ describe('every endpoint of the admin interface', () => {
     for (const { method, path, operation } of admin()) {
       if (path === '/api/admin/events') continue;
       const response = await send(
+        rig,
         method,
         `${concrete(path)}?nonsense=1`,
         {
@@ -136,16 +129,16 @@ describe('every endpoint of the admin interface', () => {
     for (const { method, path } of withBody) {
       const at = concrete(path);
       const json = { authorization, 'content-type': 'application/json' };
-      const large = await send(method, at, json, JSON.stringify({ x: 'x'.repeat(65 * 1024) }));
-      const broken = await send(method, at, json, '{"activityId": ');
-      const text = await send(method, at, { authorization, 'content-type': 'text/plain' }, '{"activityId": 1}');
+      const large = await send(rig, method, at, json, JSON.stringify({ x: 'x'.repeat(65 * 1024) }));
+      const broken = await send(rig, method, at, json, '{"activityId": ');
+      const text = await send(rig, method, at, { authorization, 'content-type': 'text/plain' }, '{"activityId": 1}');
       expect([path, large.status, broken.status, text.status]).toEqual([path, 413, 400, 415]);
       for (const response of [large, broken, text]) await problemOf(response);
     }
   });
 
   it('is 404 where there is nothing', async () => {
-    const response = await send('GET', '/api/admin/nothing', { authorization: `Bearer ${ADMIN_TOKEN}` });
+    const response = await send(rig, 'GET', '/api/admin/nothing', { authorization: `Bearer ${ADMIN_TOKEN}` });
     expect((await problemOf(response)).status).toBe(404);
   });
 
@@ -207,76 +200,5 @@ describe('without ADMIN_TOKEN', () => {
       expect(response.status).toBe(200);
       await response.arrayBuffer();
     }
-  });
-});
-
-describe('a browser session', () => {
-  const signIn = (token: string, headers: Record<string, string> = {}) =>
-    send('POST', '/api/admin/session', { 'content-type': 'application/json', ...headers }, JSON.stringify({ token }));
-  const cookieOf = (response: Response) => response.headers.get('set-cookie')?.split(';')[0] as string;
-
-  it('begins with a token, is kept from scripts and other sites, and ends', async () => {
-    const begun = await signIn(ADMIN_TOKEN, { origin: rig.service.url });
-    expect([begun.status, await begun.json()]).toEqual([200, { access: 'admin' }]);
-    expect(begun.headers.get('set-cookie')).toMatch(/HttpOnly.*SameSite=Strict/);
-    expect(begun.headers.get('set-cookie')).not.toContain(ADMIN_TOKEN);
-    const cookie = cookieOf(begun);
-    const session = await send('GET', '/api/admin/session', { cookie });
-    expect(await session.json()).toEqual({ access: 'admin' });
-    const ended = await send('DELETE', '/api/admin/session', { cookie, origin: rig.service.url });
-    expect([ended.status, cookieOf(ended)]).toEqual([204, 'activity_sync_session=']);
-  });
-
-  it('changes something only from our own pages', async () => {
-    const cookie = cookieOf(await signIn(ADMIN_TOKEN));
-    const create = async (headers: Record<string, string>) => {
-      const body = JSON.stringify({ activityId: '9001', athleteId: '9' });
-      const response = await send(
-        'POST',
-        '/api/admin/activity-jobs',
-        { cookie, 'content-type': 'application/json', ...headers },
-        body,
-      );
-      await response.arrayBuffer();
-      return response.status;
-    };
-    expect(await create({})).toBe(403);
-    expect(await create({ origin: 'https://evil.example' })).toBe(403);
-    expect(await create({ 'sec-fetch-site': 'cross-site', origin: rig.service.url })).toBe(403);
-    expect(await create({ 'sec-fetch-site': 'same-origin' })).toBe(201);
-    expect(await create({ origin: rig.service.url })).toBe(200);
-    for (const method of ['POST', 'DELETE']) {
-      const foreign = await send(
-        method,
-        '/api/admin/session',
-        { cookie, origin: 'https://evil.example', 'content-type': 'application/json' },
-        method === 'POST' ? JSON.stringify({ token: ADMIN_TOKEN }) : undefined,
-      );
-      expect([method, foreign.status]).toEqual([method, 403]);
-      await foreign.arrayBuffer();
-    }
-  });
-
-  it('of the read token may only look', async () => {
-    const cookie = cookieOf(await signIn(READ_TOKEN));
-    expect(await (await send('GET', '/api/admin/session', { cookie })).json()).toEqual({ access: 'read' });
-    const change = await send('DELETE', '/api/admin/activity-jobs?status=done', { cookie, origin: rig.service.url });
-    expect(change.status).toBe(403);
-    await change.arrayBuffer();
-  });
-
-  it('is refused after ten wrong tokens from one address', async () => {
-    const replica = await rig.startReplica();
-    const statuses: number[] = [];
-    for (let attempt = 0; attempt < 12; attempt += 1) {
-      const response = await fetch(`${replica.url}/api/admin/session`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ token: `wrong-${attempt}` }),
-      });
-      statuses.push(response.status);
-      await problemOf(response);
-    }
-    expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
   });
 });

@@ -1,50 +1,27 @@
-import { type ChildProcess, fork } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import type { EmbeddedPostgresError } from '../../src/infra/embedded/embedded-postgres-error.ts';
+import { type EmbeddedPostgres, removeEmbeddedPostgres } from '../../src/infra/embedded-postgres.ts';
 import {
-  type EmbeddedPostgres,
-  type EmbeddedPostgresOptions,
-  removeEmbeddedPostgres,
-  startEmbeddedPostgres,
-} from '../../src/infra/embedded-postgres.ts';
+  createEmbeddedPostgresRig,
+  type EmbeddedPostgresRig,
+  query,
+  readNote,
+  writeNote,
+} from '../support/embedded-postgres-rig.ts';
 
-const SERVICE_PROCESS = new URL('../support/embedded-postgres-process.ts', import.meta.url).pathname;
-
-// One cluster serves all tests of this file but those about a folder of another kind: creating it is slow.
-let folder: string;
-let dataDir: string;
-let servers: EmbeddedPostgres[] = [];
-let services: ChildProcess[] = [];
-let logLines: string[] = [];
-
+let rig: EmbeddedPostgresRig;
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'embedded-postgres-'));
-  // When root runs the tests, another account runs PostgreSQL and has to reach the folder.
-  await chmod(folder, 0o755);
+  rig = await createEmbeddedPostgresRig();
 });
-
-beforeEach(() => {
-  dataDir = join(folder, 'data');
-  logLines = [];
-});
-
-afterEach(async () => {
-  for (const service of services) if (service.exitCode === null && service.signalCode === null) await killHard(service);
-  for (const server of servers) await server.stop();
-  [services, servers] = [[], []];
-});
-
-afterAll(() => rm(folder, { recursive: true, force: true }));
+afterEach(() => rig.stopServers());
+afterAll(() => rig.close());
 
 describe('the embedded PostgreSQL', () => {
   it('is a UTF8 server in UTC that only this machine reaches and only with the password', async () => {
-    const server = await start();
+    const server = await rig.start();
     const [settings] = await query(
       server.connectionString,
       `SELECT current_setting('server_encoding') AS encoding, current_setting('TimeZone') AS zone,
@@ -64,20 +41,20 @@ describe('the embedded PostgreSQL', () => {
     const wrong = new URL(server.connectionString);
     wrong.password = 'wrong';
     await expect(query(wrong.href, 'SELECT 1')).rejects.toMatchObject({ code: '28P01' });
-    expect((await stat(join(dataDir, 'postgres-password'))).mode & 0o777).toBe(0o600);
+    expect((await stat(join(rig.dataDir, 'postgres-password'))).mode & 0o777).toBe(0o600);
   });
 
   it('keeps its data and its password over a restart', async () => {
-    const first = await start();
+    const first = await rig.start();
     const note = await writeNote(first.connectionString);
     await first.stop();
-    const second = await start();
+    const second = await rig.start();
     expect(await readNote(second.connectionString)).toBe(note);
     expect(new URL(second.connectionString).password).toBe(new URL(first.connectionString).password);
   });
 
   it('can be stopped twice', async () => {
-    const server = await start();
+    const server = await rig.start();
     await Promise.all([server.stop(), server.stop()]);
     await server.stop();
     await expect(query(server.connectionString, 'SELECT 1')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
@@ -88,18 +65,18 @@ describe('the embedded PostgreSQL', () => {
     const unexpectedEnd = new Promise<EmbeddedPostgresError>((resolve) => {
       hearOfEnd = resolve;
     });
-    const first = await start({ onUnexpectedEnd: (error) => hearOfEnd(error) });
+    const first = await rig.start({ onUnexpectedEnd: (error) => hearOfEnd(error) });
     const note = await writeNote(first.connectionString);
     process.kill(first.pid, 'SIGKILL');
     expect(await unexpectedEnd).toMatchObject({ code: 'ENDED', message: expect.stringContaining('SIGKILL') });
     await first.stop();
-    const second = await start();
+    const second = await rig.start();
     expect(await readNote(second.connectionString)).toBe(note);
-    expect(logLines.join('\n')).toContain('automatic recovery in progress');
+    expect(rig.logLines.join('\n')).toContain('automatic recovery in progress');
   });
 
   it('ends a session that outlived its killed server', async () => {
-    const first = await start();
+    const first = await rig.start();
     const session = new pg.Client({ connectionString: first.connectionString });
     await session.connect();
     const sessionEnd = new Promise((resolve) => session.once('end', resolve));
@@ -109,34 +86,37 @@ describe('the embedded PostgreSQL', () => {
     await waitForActiveSession(first.connectionString);
     process.kill(first.pid, 'SIGKILL');
     await first.stop();
-    const second = await start();
+    const second = await rig.start();
     await sessionEnd;
     expect(await query(second.connectionString, 'SELECT 1 AS alive')).toEqual([{ alive: 1 }]);
-    expect(logLines.join('\n')).toContain('outlived its server');
+    expect(rig.logLines.join('\n')).toContain('outlived its server');
   });
 
   it('starts although the number of a crashed server belongs to another process by now', async () => {
-    const first = await start();
+    const first = await rig.start();
     await first.stop();
-    await writeFile(join(dataDir, 'postgres', 'postmaster.pid'), `${process.ppid}\n${join(dataDir, 'postgres')}\n`);
-    const second = await start();
+    await writeFile(
+      join(rig.dataDir, 'postgres', 'postmaster.pid'),
+      `${process.ppid}\n${join(rig.dataDir, 'postgres')}\n`,
+    );
+    const second = await rig.start();
     expect(await query(second.connectionString, 'SELECT 1 AS alive')).toEqual([{ alive: 1 }]);
   });
 
   it('gets a new password when the kept one is lost', async () => {
-    const first = await start();
+    const first = await rig.start();
     const note = await writeNote(first.connectionString);
     await first.stop();
-    await rm(join(dataDir, 'postgres-password'));
-    const second = await start();
+    await rm(join(rig.dataDir, 'postgres-password'));
+    const second = await rig.start();
     expect(await readNote(second.connectionString)).toBe(note);
   });
 
   it('leaves alone a folder in its place that is no cluster', async () => {
-    dataDir = join(folder, 'occupied');
+    const dataDir = join(rig.folder, 'occupied');
     await mkdir(join(dataDir, 'postgres'), { recursive: true });
     await writeFile(join(dataDir, 'postgres', 'notes.txt'), 'mine');
-    await expect(start()).rejects.toMatchObject({
+    await expect(rig.start({ dataDir })).rejects.toMatchObject({
       code: 'CLUSTER_UNUSABLE',
       message: expect.stringContaining('move the folder away'),
     });
@@ -144,68 +124,26 @@ describe('the embedded PostgreSQL', () => {
   });
 
   it('refuses a cluster of another PostgreSQL version', async () => {
-    dataDir = join(folder, 'older');
+    const dataDir = join(rig.folder, 'older');
     await mkdir(join(dataDir, 'postgres'), { recursive: true });
     await writeFile(join(dataDir, 'postgres', 'PG_VERSION'), '15\n');
-    await expect(start()).rejects.toMatchObject({
+    await expect(rig.start({ dataDir })).rejects.toMatchObject({
       code: 'CLUSTER_UNUSABLE',
       message: expect.stringContaining('is of PostgreSQL 15'),
     });
   });
 });
 
-describe('one process for each data folder', () => {
-  it('refuses a second start while the first process lives, and names it', async () => {
-    const { service } = await startService();
-    await expect(start()).rejects.toMatchObject({
-      code: 'ALREADY_RUNNING',
-      message: expect.stringContaining(`already run by process ${service.pid}`),
-    });
-    const exit = once(service, 'exit');
-    service.send('stop');
-    await exit;
-    await start();
-  });
-
-  it('refuses a second start in the same process', async () => {
-    await start();
-    await expect(start()).rejects.toMatchObject({
-      code: 'ALREADY_RUNNING',
-      message: expect.stringContaining('this process itself'),
-    });
-  });
-
-  it('takes over from a service that was killed, and keeps what it committed', async () => {
-    const { service, connectionString, pid } = await startService();
-    const note = await writeNote(connectionString);
-    await killHard(service);
-    const server = await start();
-    expect(server.pid).not.toBe(pid);
-    expect(await readNote(server.connectionString)).toBe(note);
-    expect(logLines.join('\n')).toContain(`stopping PostgreSQL (process ${pid}), left behind`);
-  });
-
-  it('takes the server along when a process exits without stopping it', async () => {
-    const { service, connectionString } = await startService();
-    const session = new pg.Client({ connectionString });
-    session.on('error', () => undefined);
-    await session.connect();
-    const sessionEnd = new Promise((resolve) => session.once('end', resolve));
-    const exit = once(service, 'exit');
-    service.send('exit');
-    await Promise.all([exit, sessionEnd]);
-    await start();
-  });
-});
-
 // Only root can hand the server to another account.
 if (process.getuid?.() === 0) {
   describe('started by root in a folder that nobody else can enter', () => {
+    let dataDir: string;
+
     async function startInClosedFolder(): Promise<EmbeddedPostgres> {
-      const home = join(folder, 'home');
+      const home = join(rig.folder, 'home');
       await mkdir(home, { recursive: true, mode: 0o700 });
       dataDir = join(home, 'data');
-      return start({ sharedDir: join(folder, 'shared') });
+      return rig.start({ dataDir, sharedDir: join(rig.folder, 'shared') });
     }
 
     async function readPlace(): Promise<string> {
@@ -217,7 +155,7 @@ if (process.getuid?.() === 0) {
       const note = await writeNote(first.connectionString);
       await first.stop();
       const place = await readPlace();
-      expect(place).toContain(join(folder, 'shared', 'clusters'));
+      expect(place).toContain(join(rig.folder, 'shared', 'clusters'));
       expect((await stat(place)).mode & 0o777).toBe(0o700);
       const second = await startInClosedFolder();
       expect(await readNote(second.connectionString)).toBe(note);
@@ -231,64 +169,19 @@ if (process.getuid?.() === 0) {
       });
       await server.stop();
       await removeEmbeddedPostgres({ dataDir, log: () => undefined });
-      expect(await readdir(join(folder, 'shared', 'clusters'))).toEqual([]);
+      expect(await readdir(join(rig.folder, 'shared', 'clusters'))).toEqual([]);
       expect(await readdir(dataDir)).toEqual(['postgres.claims']);
     });
 
     it('does not start empty when the noted place is gone', async () => {
       await (await startInClosedFolder()).stop();
-      await rename(await readPlace(), join(folder, 'moved'));
+      await rename(await readPlace(), join(rig.folder, 'moved'));
       await expect(startInClosedFolder()).rejects.toMatchObject({
         code: 'CLUSTER_MISSING',
         message: expect.stringContaining('Put it back'),
       });
     });
   });
-}
-
-async function start(options: Partial<EmbeddedPostgresOptions> = {}): Promise<EmbeddedPostgres> {
-  const server = await startEmbeddedPostgres({
-    dataDir,
-    log: (level, message) => logLines.push(`${level} ${message}`),
-    postgresFlags: ['-c', 'fsync=off'],
-    ...options,
-  });
-  servers.push(server);
-  return server;
-}
-
-async function startService(): Promise<{ service: ChildProcess; connectionString: string; pid: number }> {
-  const service = fork(SERVICE_PROCESS, [dataDir], { execArgv: [] });
-  services.push(service);
-  const [message] = (await once(service, 'message')) as [{ connectionString: string; pid: number }];
-  return { service, ...message };
-}
-
-async function killHard(service: ChildProcess): Promise<void> {
-  const exit = once(service, 'exit');
-  service.kill('SIGKILL');
-  await exit;
-}
-
-/** Commits a new text, to be found after what follows. */
-async function writeNote(connectionString: string): Promise<string> {
-  const note = randomUUID();
-  await query(connectionString, `DROP TABLE IF EXISTS note; CREATE TABLE note AS SELECT '${note}' AS body`);
-  return note;
-}
-
-async function readNote(connectionString: string): Promise<unknown> {
-  return (await query(connectionString, 'SELECT body FROM note'))[0]?.body;
-}
-
-async function query(connectionString: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString });
-  try {
-    await client.connect();
-    return (await client.query(sql)).rows;
-  } finally {
-    await client.end();
-  }
 }
 
 async function waitForActiveSession(connectionString: string): Promise<void> {

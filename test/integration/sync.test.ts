@@ -1,50 +1,21 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type { SyncProgress } from '../../src/flows/sync-progress.ts';
-import { READ_TOKEN, type Rig, startRig } from '../support/service.ts';
+import { READ_TOKEN } from '../support/service.ts';
+import { hasEnded, type Sync, type SyncRig, startSyncRig } from '../support/sync-rig.ts';
 
-type Sync = SyncProgress & { url: string };
-let rig: Rig;
-
+let rig: SyncRig;
 beforeAll(async () => {
-  rig = await startRig({
-    env: {
-      SERVICE_ROLES: 'web,fetch', // no pictures: there are many activities
-      FETCH_BACKOFF_BASE_MS: '20',
-      FETCH_CONCURRENCY: '6',
-      FETCH_TIMEOUT_MS: '2000',
-    },
-  });
+  rig = await startSyncRig();
 });
 afterAll(() => rig.close());
 afterEach(() => rig.simulator.faults.clear());
 
-const detailCalls = (activityId: string) => rig.simulator.calls.filter((call) => call.activityId === activityId).length;
 const listPath = /athlete\/activities/;
-
-async function begin(path: string, body: object = {}): Promise<string> {
-  const answer = await rig.admin(path, { method: 'POST', body: JSON.stringify(body) });
-  const begun = (await answer.json()) as { id: string; url: string };
-  expect(answer.status).toBe(202);
-  expect(begun).toEqual({ id: expect.stringMatching(/^\d+$/), url: `/api/admin/syncs/${begun.id}` });
-  expect(answer.headers.get('location')).toBe(begun.url);
-  return begun.url;
-}
-
-async function untilSync(url: string, fits: (sync: Sync) => boolean): Promise<Sync> {
-  for (;;) {
-    const sync = (await (await rig.admin(url)).json()) as Sync;
-    if (fits(sync)) return sync;
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
-}
-
-const hasEnded = ({ state }: Sync) => state !== 'running' && state !== 'waiting';
 const isListed = ({ total }: Sync) => total !== null;
 
 /** Begins a sync whose fetches get no answer: the list is what matters. */
 async function beginWithoutFetching(athleteId: string): Promise<string> {
   rig.simulator.faults.add({ kind: 'hang', match: { path: /activities\/\d/, athleteId } });
-  return begin(`/api/admin/athletes/${athleteId}/sync`);
+  return rig.beginSync(`/api/admin/athletes/${athleteId}/sync`);
 }
 
 /** The activities of which a fetch was asked for, each once. */
@@ -57,14 +28,11 @@ async function askedFor(athleteId: string): Promise<string[]> {
   return rows.map((row) => row.activity_id).sort();
 }
 
-const syncAthlete = async (athleteId: string, body: object = {}) =>
-  untilSync(await begin(`/api/admin/athletes/${athleteId}/sync`, body), hasEnded);
-
 describe('a bulk sync of one athlete', () => {
   it('fetches what is unknown once, with reason manual, through the whole list', async () => {
     const athleteId = await rig.connectAthlete();
     const ids = rig.simulator.addHistory(athleteId, 210).map(({ id }) => id);
-    const sync = await syncAthlete(athleteId);
+    const sync = await rig.syncAthlete(athleteId);
     expect(sync).toMatchObject({
       athleteId,
       state: 'finished',
@@ -79,19 +47,19 @@ describe('a bulk sync of one athlete', () => {
       expectedEnd: null,
       error: null,
     });
-    expect(ids.map(detailCalls)).toEqual(ids.map(() => 1));
+    expect(ids.map(rig.detailCalls)).toEqual(ids.map(() => 1));
     expect(await rig.untilJob(ids[0] as string, () => true)).toMatchObject({ reason: 'manual', outcome: 'stored' });
 
-    expect(await syncAthlete(athleteId)).toMatchObject({ state: 'finished', listed: 210, queued: 0, fetched: 0 });
-    expect(ids.map(detailCalls)).toEqual(ids.map(() => 1));
+    expect(await rig.syncAthlete(athleteId)).toMatchObject({ state: 'finished', listed: 210, queued: 0, fetched: 0 });
+    expect(ids.map(rig.detailCalls)).toEqual(ids.map(() => 1));
   });
 
   it('with force fetches each activity again, once', async () => {
     const athleteId = await rig.connectAthlete();
     const ids = rig.simulator.addHistory(athleteId, 30).map(({ id }) => id);
-    await syncAthlete(athleteId);
-    expect(await syncAthlete(athleteId, { force: true })).toMatchObject({ force: true, queued: 30, fetched: 30 });
-    expect(ids.map(detailCalls)).toEqual(ids.map(() => 2));
+    await rig.syncAthlete(athleteId);
+    expect(await rig.syncAthlete(athleteId, { force: true })).toMatchObject({ force: true, queued: 30, fetched: 30 });
+    expect(ids.map(rig.detailCalls)).toEqual(ids.map(() => 2));
   });
 
   it('keeps to after and before, both exclusive, as ISO 8601 or epoch seconds', async () => {
@@ -101,13 +69,13 @@ describe('a bulk sync of one athlete', () => {
     );
     const after = '2025-03-02T08:00:00Z';
     const before = Date.parse('2025-03-05T08:00:00Z') / 1000;
-    expect(await syncAthlete(athleteId, { after, before })).toMatchObject({
+    expect(await rig.syncAthlete(athleteId, { after, before })).toMatchObject({
       after: '2025-03-02T08:00:00.000Z',
       before: '2025-03-05T08:00:00.000Z',
       listed: 2,
       fetched: 2,
     });
-    expect(ids.map(detailCalls)).toEqual([0, 0, 1, 1, 0]);
+    expect(ids.map(rig.detailCalls)).toEqual([0, 0, 1, 1, 0]);
   });
 
   it('misses none and repeats none where more activities than a page holds start in one second', async () => {
@@ -120,7 +88,7 @@ describe('a bulk sync of one athlete', () => {
       ...at('2025-02-01T08:59:59Z', 3),
     ];
     const url = await beginWithoutFetching(athleteId);
-    expect(await untilSync(url, isListed)).toMatchObject({ listed: 438, queued: 438, total: 438 });
+    expect(await rig.untilSync(url, isListed)).toMatchObject({ listed: 438, queued: 438, total: 438 });
     expect(await askedFor(athleteId)).toEqual([...ids].sort());
     await rig.admin(`/api/admin/athletes/${athleteId}`, { method: 'DELETE' });
   });
@@ -134,7 +102,7 @@ describe('a bulk sync of one athlete', () => {
     for (let n = 0; n < 30; n += 1) rig.simulator.addActivity(athleteId);
     for (const id of ids.slice(400)) rig.simulator.deleteActivity(id);
     second.release();
-    await untilSync(url, isListed);
+    await rig.untilSync(url, isListed);
     expect(await askedFor(athleteId)).toEqual(expect.arrayContaining(ids.slice(0, 400)));
     await rig.admin(`/api/admin/athletes/${athleteId}`, { method: 'DELETE' });
   });
@@ -142,7 +110,7 @@ describe('a bulk sync of one athlete', () => {
   it('fails when the provider does not let the athlete’s list be read', async () => {
     const athleteId = await rig.connectAthlete();
     rig.simulator.faults.add({ kind: 'status', status: 403, match: { path: listPath, athleteId } });
-    const sync = await syncAthlete(athleteId);
+    const sync = await rig.syncAthlete(athleteId);
     expect(sync).toMatchObject({ state: 'failed', athletes: { total: 1, listed: 0, failed: 1 } });
     expect(sync.error).toContain('HTTP 403');
   });
@@ -151,16 +119,21 @@ describe('a bulk sync of one athlete', () => {
     const athleteId = await rig.connectAthlete();
     rig.simulator.addHistory(athleteId, 2);
     rig.simulator.faults.add({ kind: 'status', status: 500, match: { path: listPath, athleteId }, times: 5 });
-    expect(await syncAthlete(athleteId)).toMatchObject({ state: 'finished', fetched: 2 });
+    expect(await rig.syncAthlete(athleteId)).toMatchObject({ state: 'finished', fetched: 2 });
     rig.simulator.faults.add({ kind: 'garbage', match: { path: listPath, athleteId } });
-    expect(await syncAthlete(athleteId)).toMatchObject({ state: 'failed' });
+    expect(await rig.syncAthlete(athleteId)).toMatchObject({ state: 'failed' });
   });
 
   it('counts what could not be fetched', async () => {
     const athleteId = await rig.connectAthlete();
     const [gone] = rig.simulator.addHistory(athleteId, 3);
     rig.simulator.faults.add({ kind: 'status', status: 404, match: { activityId: gone?.id as string } });
-    expect(await syncAthlete(athleteId)).toMatchObject({ state: 'finished', queued: 3, fetched: 2, fetchesFailed: 1 });
+    expect(await rig.syncAthlete(athleteId)).toMatchObject({
+      state: 'finished',
+      queued: 3,
+      fetched: 2,
+      fetchesFailed: 1,
+    });
   });
 
   it.each([
@@ -170,7 +143,7 @@ describe('a bulk sync of one athlete', () => {
     const athleteId = await rig.connectAthlete();
     rig.simulator.addHistory(athleteId, 5);
     const hold = rig.simulator.faults.add({ kind: 'hold', match: { path, athleteId } });
-    const url = await begin(`/api/admin/athletes/${athleteId}/sync`);
+    const url = await rig.beginSync(`/api/admin/athletes/${athleteId}/sync`);
     await hold.held;
     await rig.post({
       object_type: 'athlete',
@@ -196,69 +169,16 @@ describe('a bulk sync of all athletes', () => {
     const [good, refused] = [await rig.connectAthlete(), await rig.connectAthlete()];
     const ids = rig.simulator.addHistory(good, 4).map(({ id }) => id);
     rig.simulator.faults.add({ kind: 'status', status: 403, match: { path: listPath, athleteId: refused } });
-    const sync = await untilSync(await begin('/api/admin/sync'), hasEnded);
+    const sync = await rig.untilSync(await rig.beginSync('/api/admin/sync'), hasEnded);
     expect(sync).toMatchObject({ athleteId: null, state: 'finished', athletes: { failed: 1 } });
     expect(sync.athletes.listed).toBe(sync.athletes.total - 1);
     expect(sync.error).toContain(refused);
-    expect(ids.map(detailCalls)).toEqual(ids.map(() => 1));
+    expect(ids.map(rig.detailCalls)).toEqual(ids.map(() => 1));
 
     await rig.admin(`/api/admin/athletes/${refused}`, { method: 'DELETE' });
-    expect((await untilSync(`/api/admin/syncs/${sync.id}`, hasEnded)).error).toBeNull();
+    expect((await rig.untilSync(`/api/admin/syncs/${sync.id}`, hasEnded)).error).toBeNull();
   });
 });
-
-describe('cancelling', () => {
-  it('stops the listing and removes what nobody has begun, but nothing that others asked for', async () => {
-    const athleteId = await rig.connectAthlete();
-    const ids = rig.simulator.addHistory(athleteId, 250).map(({ id }) => id);
-    const hold = rig.simulator.faults.add({ kind: 'hold', match: { path: /activities\/\d/, athleteId } });
-    const url = await begin(`/api/admin/athletes/${athleteId}/sync`);
-    await untilSync(url, ({ queued, total }) => queued === 250 && total === 250);
-    const wanted = ids[0] as string;
-    await rig.post({
-      object_type: 'activity',
-      object_id: wanted,
-      aspect_type: 'create',
-      owner_id: athleteId,
-      subscription_id: 1,
-      event_time: 1_746_000_000,
-    });
-    const cancelled = await rig.admin(`${url}/cancel`, { method: 'POST' });
-    expect(cancelled.status).toBe(200);
-    expect(await cancelled.json()).toMatchObject({ state: 'cancelled', expectedEnd: null });
-    await untilRows(
-      `SELECT FROM activity_fetch_job WHERE athlete_id = $1 AND reason = 'manual' AND outcome IS NULL`,
-      athleteId,
-      (left) => left <= 6,
-    );
-    hold.release();
-    await untilRows(
-      'SELECT FROM activity_fetch_job WHERE athlete_id = $1 AND outcome IS NULL',
-      athleteId,
-      (left) => left === 0,
-    );
-    expect(detailCalls(wanted)).toBe(1);
-    expect(ids.filter((id) => detailCalls(id) > 0).length).toBeLessThanOrEqual(7);
-    const queue = await rig.service.database.query(`SELECT FROM fetch_queue() f WHERE f.waiting`);
-    expect(queue).toHaveLength(0);
-
-    expect((await rig.admin(`${url}/cancel`, { method: 'POST' })).status).toBe(200);
-    expect(await syncAthlete(athleteId)).toMatchObject({ state: 'finished', listed: 250 });
-    expect(ids.map(detailCalls)).toEqual(ids.map(() => 1));
-  });
-
-  it('is refused for a sync that has ended', async () => {
-    const athleteId = await rig.connectAthlete();
-    const { url } = await syncAthlete(athleteId);
-    expect((await rig.admin(`${url}/cancel`, { method: 'POST' })).status).toBe(409);
-  });
-});
-
-async function untilRows(query: string, athleteId: string, fits: (rows: number) => boolean): Promise<void> {
-  while (!fits((await rig.service.database.query(query, [athleteId])).length)) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
 
 describe('the sync endpoints', () => {
   it('refuse an athlete who is not connected, or must connect again first', async () => {

@@ -1,3 +1,4 @@
+import { expect } from '@jest/globals';
 import { z } from 'zod';
 import type { Rig } from './service.ts';
 
@@ -30,6 +31,25 @@ export async function ask<Body = AnyBody>(
     headers: response.headers,
     body: (text === '' ? undefined : JSON.parse(text)) as Body,
   };
+}
+
+/** Calls the service with nothing but the given headers: no token. */
+export function send(
+  rig: Rig,
+  method: string,
+  path: string,
+  headers: Record<string, string> = {},
+  body?: string,
+): Promise<Response> {
+  return fetch(`${rig.service.url}${path}`, { method, headers, ...(body === undefined ? {} : { body }) });
+}
+
+/** Reads an answer that is a problem document. */
+export async function problemOf(response: Response) {
+  expect(response.headers.get('content-type')).toContain('application/problem+json');
+  const problem = (await response.json()) as { status: number; title: string; type: string; detail: string };
+  expect(problem.status).toBe(response.status);
+  return problem;
 }
 
 interface Operation {

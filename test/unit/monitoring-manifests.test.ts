@@ -1,37 +1,26 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { type Layer, type Resource, readLayers, readSettings } from '../../k8s/src/read-layers.ts';
+import type { Layer } from '../../k8s/src/read-layers.ts';
 import { findSchemaProblems } from '../../k8s/src/resource-models.ts';
-import { VARIABLES } from '../../src/infra/config.ts';
+import { findResource, layers, resources, settings } from '../support/manifests.ts';
 
-const root = join(import.meta.dirname, '../..');
-const settings = readSettings();
-const layers = readLayers();
-const all = layers.flatMap((layer) =>
-  layer.resources.map((resource) => ({ layer, resource, name: `${resource.kind} ${resource.metadata.name}` })),
-);
-const find = (kind: string, name: string): Resource => {
-  const found = all.find(({ resource }) => resource.kind === kind && resource.metadata.name === name);
-  if (found === undefined) throw new Error(`There is no ${kind} ${name}`);
-  return found.resource;
-};
-const values = (release: string) => find('HelmRelease', release).spec.values;
+const values = (release: string) => findResource('HelmRelease', release).spec.values;
 
 describe('every resource', () => {
-  it.each(all)('$name fits its schema', async ({ resource }) => {
+  it.each(resources)('$name fits its schema', async ({ resource }) => {
     expect(await findSchemaProblems(resource)).toEqual([]);
   });
 
   it('is there once', () => {
-    const names = all.map(
+    const names = resources.map(
       ({ resource }) => `${resource.kind} ${resource.metadata.namespace ?? ''}/${resource.metadata.name}`,
     );
     expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
   });
 
   it('is no secret: secrets are made by hand and referred to', () => {
-    expect(all.filter(({ resource }) => resource.kind === 'Secret')).toEqual([]);
+    expect(resources.filter(({ resource }) => resource.kind === 'Secret')).toEqual([]);
   });
 });
 
@@ -62,20 +51,19 @@ describe('the layers', () => {
     HelmRelease: 'sources',
   };
 
-  it.each(all.filter(({ resource }) => broughtBy[resource.kind]))(
+  it.each(resources.filter(({ resource }) => broughtBy[resource.kind]))(
     '$name comes after what defines its kind, so that a first apply works',
     ({ layer, resource }) => {
       expect(earlier(layer)).toContain(broughtBy[resource.kind]);
     },
   );
 
-  it.each(all.filter(({ resource }) => resource.metadata.namespace && resource.metadata.namespace !== 'flux-system'))(
-    '$name comes after its namespace',
-    ({ layer, resource }) => {
-      find('Namespace', resource.metadata.namespace);
-      expect(earlier(layer)).toContain('namespaces');
-    },
-  );
+  it.each(
+    resources.filter(({ resource }) => resource.metadata.namespace && resource.metadata.namespace !== 'flux-system'),
+  )('$name comes after its namespace', ({ layer, resource }) => {
+    findResource('Namespace', resource.metadata.namespace);
+    expect(earlier(layer)).toContain('namespaces');
+  });
 
   it('start the service only after the migration, and the migration after the database', () => {
     expect(byName.get('app')?.dependsOn).toContain('migration');
@@ -89,11 +77,11 @@ describe('the layers', () => {
 });
 
 describe('the charts', () => {
-  const releases = all.filter(({ resource }) => resource.kind === 'HelmRelease');
+  const releases = resources.filter(({ resource }) => resource.kind === 'HelmRelease');
 
   it.each(releases)('$name is pinned, and its repository is declared', ({ resource }) => {
     expect(resource.spec.chart.spec.version).toMatch(/^v?\d+\.\d+\.\d+$/);
-    find('HelmRepository', resource.spec.chart.spec.sourceRef.name);
+    findResource('HelmRepository', resource.spec.chart.spec.sourceRef.name);
   });
 
   it('keep metrics, alerts, dashboards, logs and monitors on volumes of the configured class', () => {
@@ -158,7 +146,7 @@ describe('the charts', () => {
       includedNamespaces: ['monitoring'],
       snapshotVolumes: true,
     });
-    expect(find('ScheduledBackup', 'activity-sync-db-nightly').spec.cluster.name).toBe('activity-sync-db');
+    expect(findResource('ScheduledBackup', 'activity-sync-db-nightly').spec.cluster.name).toBe('activity-sync-db');
   });
 });
 
@@ -167,7 +155,7 @@ describe('rules with the label release', () => {
   const stack = values('kube-prometheus-stack');
 
   it('load as metric rules unless they are log rules', () => {
-    expect(find('HelmRelease', 'kube-prometheus-stack').spec.releaseName).toBe(settings.STACK_RELEASE_NAME);
+    expect(findResource('HelmRelease', 'kube-prometheus-stack').spec.releaseName).toBe(settings.STACK_RELEASE_NAME);
     expect(stack.prometheus.prometheusSpec.ruleSelector).toEqual({
       matchLabels: { release: settings.STACK_RELEASE_NAME },
       matchExpressions: [notLogql],
@@ -192,99 +180,8 @@ describe('rules with the label release', () => {
   });
 });
 
-describe('the service', () => {
-  const workloads = ['activity-sync-web', 'activity-sync-worker'].map((name) => find('Deployment', name));
-  const podSpecs = [...workloads, find('Job', 'activity-sync-migrate')].map(({ spec }) => spec.template.spec);
-
-  it('runs without rights: no root, no writing, no capabilities, no token of the cluster', () => {
-    for (const spec of podSpecs) {
-      expect(spec.automountServiceAccountToken).toBe(false);
-      expect(spec.securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } });
-      const [container] = spec.containers;
-      expect(container.name).toBe('activity-sync');
-      expect(container.securityContext).toEqual({
-        allowPrivilegeEscalation: false,
-        readOnlyRootFilesystem: true,
-        capabilities: { drop: ['ALL'] },
-      });
-      expect(container.resources).toMatchObject({
-        requests: { cpu: expect.any(String), memory: expect.any(String) },
-        limits: { memory: expect.any(String) },
-      });
-      expect(container.image).toBe(`${settings.APP_IMAGE}:${settings.APP_VERSION}`);
-    }
-  });
-
-  it('sets only variables that the service knows', () => {
-    const known = [...Object.keys(VARIABLES), 'NODE_OPTIONS'];
-    const set = [
-      ...Object.keys(find('ConfigMap', 'activity-sync').data),
-      ...podSpecs.flatMap((spec) => spec.containers[0].env.map(({ name }: { name: string }) => name)),
-    ];
-    for (const name of set) expect(known).toContain(name);
-  });
-
-  it('gives every role to some Deployment', () => {
-    const roles = workloads.flatMap(({ spec }) =>
-      spec.template.spec.containers[0].env
-        .find(({ name }: { name: string }) => name === 'SERVICE_ROLES')
-        .value.split(','),
-    );
-    expect(roles.sort()).toEqual(['fetch', 'polling', 'thumbnail', 'web']);
-  });
-
-  it('asks the service itself whether it lives and is ready', () => {
-    for (const { spec } of workloads) {
-      const [container] = spec.template.spec.containers;
-      expect(container.livenessProbe.httpGet).toEqual({ path: '/healthz', port: 'http' });
-      expect(container.readinessProbe.httpGet).toEqual({ path: '/readyz', port: 'http' });
-      expect(container.ports).toContainEqual({ name: 'http', containerPort: 3000 });
-    }
-  });
-
-  it('leaves the number of replicas to the autoscaler', () => {
-    for (const { spec, metadata } of workloads) {
-      expect(spec).not.toHaveProperty('replicas');
-      expect(find('HorizontalPodAutoscaler', metadata.name).spec.scaleTargetRef.name).toBe(metadata.name);
-      expect(find('PodDisruptionBudget', metadata.name).spec.selector.matchLabels).toEqual(spec.selector.matchLabels);
-    }
-  });
-
-  it('is scraped under the job name that the rules use', () => {
-    const monitor = find('ServiceMonitor', 'activity-sync');
-    expect(monitor.metadata.labels.release).toBe(settings.STACK_RELEASE_NAME);
-    for (const name of ['activity-sync', 'activity-sync-worker']) {
-      expect(find('Service', name).metadata.labels[monitor.spec.jobLabel]).toBe('activity-sync');
-      expect(find('Service', name).metadata.labels).toMatchObject(monitor.spec.selector.matchLabels);
-    }
-  });
-
-  it('does not show its metrics to the world', () => {
-    const paths = find('Ingress', 'activity-sync').spec.rules[0].http.paths;
-    expect(
-      paths.filter(({ path, pathType }: { path: string; pathType: string }) => path === '/' && pathType === 'Prefix'),
-    ).toEqual([]);
-  });
-});
-
-describe('the image', () => {
-  const dockerfile = readFileSync(join(root, 'Dockerfile'), 'utf8');
-
-  it('runs as an ordinary user, with the start command and a health check of its own', () => {
-    expect(dockerfile).toMatch(/^USER 1000:1000$/m);
-    expect(dockerfile).toMatch(/^CMD \["src\/main.ts"\]$/m);
-    expect(dockerfile).toMatch(/^HEALTHCHECK /m);
-  });
-
-  it('has the packages of the lockfile and no others, on the Node version that the tests use', () => {
-    expect(dockerfile).toContain('npm ci --omit=dev --ignore-scripts');
-    const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-    expect(dockerfile).toContain(`ARG NODE_IMAGE=node:${devDependencies.node}-`);
-  });
-});
-
 function filesOf(path: string): string[] {
-  const folder = join(root, path);
+  const folder = join(import.meta.dirname, '../..', path);
   const names = readFileSync(join(folder, 'kustomization.yaml'), 'utf8').match(/^ {2}- (.+\.yaml)$/gm) ?? [];
   return names.map((name) => readFileSync(join(folder, name.slice(4)), 'utf8'));
 }

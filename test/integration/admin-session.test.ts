@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { problemOf, send } from '../support/admin.ts';
+import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
+
+let rig: Rig;
+beforeAll(async () => {
+  rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
+});
+afterAll(() => rig.close());
+
+describe('a browser session', () => {
+  const signIn = (token: string, headers: Record<string, string> = {}) =>
+    send(
+      rig,
+      'POST',
+      '/api/admin/session',
+      { 'content-type': 'application/json', ...headers },
+      JSON.stringify({ token }),
+    );
+  const cookieOf = (response: Response) => response.headers.get('set-cookie')?.split(';')[0] as string;
+
+  it('begins with a token, is kept from scripts and other sites, and ends', async () => {
+    const begun = await signIn(ADMIN_TOKEN, { origin: rig.service.url });
+    expect([begun.status, await begun.json()]).toEqual([200, { access: 'admin' }]);
+    expect(begun.headers.get('set-cookie')).toMatch(/HttpOnly.*SameSite=Strict/);
+    expect(begun.headers.get('set-cookie')).not.toContain(ADMIN_TOKEN);
+    const cookie = cookieOf(begun);
+    const session = await send(rig, 'GET', '/api/admin/session', { cookie });
+    expect(await session.json()).toEqual({ access: 'admin' });
+    const ended = await send(rig, 'DELETE', '/api/admin/session', { cookie, origin: rig.service.url });
+    expect([ended.status, cookieOf(ended)]).toEqual([204, 'activity_sync_session=']);
+  });
+
+  it('changes something only from our own pages', async () => {
+    const cookie = cookieOf(await signIn(ADMIN_TOKEN));
+    const create = async (headers: Record<string, string>) => {
+      const body = JSON.stringify({ activityId: '9001', athleteId: '9' });
+      const response = await send(
+        rig,
+        'POST',
+        '/api/admin/activity-jobs',
+        { cookie, 'content-type': 'application/json', ...headers },
+        body,
+      );
+      await response.arrayBuffer();
+      return response.status;
+    };
+    expect(await create({})).toBe(403);
+    expect(await create({ origin: 'https://evil.example' })).toBe(403);
+    expect(await create({ 'sec-fetch-site': 'cross-site', origin: rig.service.url })).toBe(403);
+    expect(await create({ 'sec-fetch-site': 'same-origin' })).toBe(201);
+    expect(await create({ origin: rig.service.url })).toBe(200);
+    for (const method of ['POST', 'DELETE']) {
+      const foreign = await send(
+        rig,
+        method,
+        '/api/admin/session',
+        { cookie, origin: 'https://evil.example', 'content-type': 'application/json' },
+        method === 'POST' ? JSON.stringify({ token: ADMIN_TOKEN }) : undefined,
+      );
+      expect([method, foreign.status]).toEqual([method, 403]);
+      await foreign.arrayBuffer();
+    }
+  });
+
+  it('of the read token may only look', async () => {
+    const cookie = cookieOf(await signIn(READ_TOKEN));
+    expect(await (await send(rig, 'GET', '/api/admin/session', { cookie })).json()).toEqual({ access: 'read' });
+    const change = await send(rig, 'DELETE', '/api/admin/activity-jobs?status=done', {
+      cookie,
+      origin: rig.service.url,
+    });
+    expect(change.status).toBe(403);
+    await change.arrayBuffer();
+  });
+
+  it('is refused after ten wrong tokens from one address', async () => {
+    const replica = await rig.startReplica();
+    const statuses: number[] = [];
+    for (let attempt = 0; attempt < 12; attempt += 1) {
+      const response = await fetch(`${replica.url}/api/admin/session`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ token: `wrong-${attempt}` }),
+      });
+      statuses.push(response.status);
+      await problemOf(response);
+    }
+    expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
+  });
+});

@@ -1,0 +1,100 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { VARIABLES } from '../../src/infra/config.ts';
+import { findResource, settings } from '../support/manifests.ts';
+
+const root = join(import.meta.dirname, '../..');
+
+describe('the service', () => {
+  const workloads = ['activity-sync-web', 'activity-sync-worker'].map((name) => findResource('Deployment', name));
+  const podSpecs = [...workloads, findResource('Job', 'activity-sync-migrate')].map(({ spec }) => spec.template.spec);
+
+  it('runs without rights: no root, no writing, no capabilities, no token of the cluster', () => {
+    for (const spec of podSpecs) {
+      expect(spec.automountServiceAccountToken).toBe(false);
+      expect(spec.securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } });
+      const [container] = spec.containers;
+      expect(container.name).toBe('activity-sync');
+      expect(container.securityContext).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      });
+      expect(container.resources).toMatchObject({
+        requests: { cpu: expect.any(String), memory: expect.any(String) },
+        limits: { memory: expect.any(String) },
+      });
+      expect(container.image).toBe(`${settings.APP_IMAGE}:${settings.APP_VERSION}`);
+    }
+  });
+
+  it('sets only variables that the service knows', () => {
+    const known = [...Object.keys(VARIABLES), 'NODE_OPTIONS'];
+    const set = [
+      ...Object.keys(findResource('ConfigMap', 'activity-sync').data),
+      ...podSpecs.flatMap((spec) => spec.containers[0].env.map(({ name }: { name: string }) => name)),
+    ];
+    for (const name of set) expect(known).toContain(name);
+  });
+
+  it('gives every role to some Deployment', () => {
+    const roles = workloads.flatMap(({ spec }) =>
+      spec.template.spec.containers[0].env
+        .find(({ name }: { name: string }) => name === 'SERVICE_ROLES')
+        .value.split(','),
+    );
+    expect(roles.sort()).toEqual(['fetch', 'polling', 'thumbnail', 'web']);
+  });
+
+  it('asks the service itself whether it lives and is ready', () => {
+    for (const { spec } of workloads) {
+      const [container] = spec.template.spec.containers;
+      expect(container.livenessProbe.httpGet).toEqual({ path: '/healthz', port: 'http' });
+      expect(container.readinessProbe.httpGet).toEqual({ path: '/readyz', port: 'http' });
+      expect(container.ports).toContainEqual({ name: 'http', containerPort: 3000 });
+    }
+  });
+
+  it('leaves the number of replicas to the autoscaler', () => {
+    for (const { spec, metadata } of workloads) {
+      expect(spec).not.toHaveProperty('replicas');
+      expect(findResource('HorizontalPodAutoscaler', metadata.name).spec.scaleTargetRef.name).toBe(metadata.name);
+      expect(findResource('PodDisruptionBudget', metadata.name).spec.selector.matchLabels).toEqual(
+        spec.selector.matchLabels,
+      );
+    }
+  });
+
+  it('is scraped under the job name that the rules use', () => {
+    const monitor = findResource('ServiceMonitor', 'activity-sync');
+    expect(monitor.metadata.labels.release).toBe(settings.STACK_RELEASE_NAME);
+    for (const name of ['activity-sync', 'activity-sync-worker']) {
+      expect(findResource('Service', name).metadata.labels[monitor.spec.jobLabel]).toBe('activity-sync');
+      expect(findResource('Service', name).metadata.labels).toMatchObject(monitor.spec.selector.matchLabels);
+    }
+  });
+
+  it('does not show its metrics to the world', () => {
+    const paths = findResource('Ingress', 'activity-sync').spec.rules[0].http.paths;
+    expect(
+      paths.filter(({ path, pathType }: { path: string; pathType: string }) => path === '/' && pathType === 'Prefix'),
+    ).toEqual([]);
+  });
+});
+
+describe('the image', () => {
+  const dockerfile = readFileSync(join(root, 'Dockerfile'), 'utf8');
+
+  it('runs as an ordinary user, with the start command and a health check of its own', () => {
+    expect(dockerfile).toMatch(/^USER 1000:1000$/m);
+    expect(dockerfile).toMatch(/^CMD \["src\/main.ts"\]$/m);
+    expect(dockerfile).toMatch(/^HEALTHCHECK /m);
+  });
+
+  it('has the packages of the lockfile and no others, on the Node version that the tests use', () => {
+    expect(dockerfile).toContain('npm ci --omit=dev --ignore-scripts');
+    const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+    expect(dockerfile).toContain(`ARG NODE_IMAGE=node:${devDependencies.node}-`);
+  });
+});

@@ -1,0 +1,123 @@
+import type { ServerResponse } from 'node:http';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { flatTile, sendImage, startTileServer, type TileServer } from '../support/tile-server.ts';
+
+const TILE = { z: 12, x: 2132, y: 1440 };
+
+let server: TileServer;
+beforeEach(async () => {
+  server = await startTileServer();
+});
+afterEach(() => server.close());
+
+describe('a tile source', () => {
+  it('names the service to the server and fills the template', async () => {
+    await server.openSource({ userAgent: 'activity-sync/1.2 (+https://sync.example.org)' }).getTile(TILE);
+    expect(server.requests[0]?.url).toBe('/12/2132/1440.png');
+    expect(server.requests[0]?.headers['user-agent']).toBe('activity-sync/1.2 (+https://sync.example.org)');
+  });
+
+  it('asks once for a tile that it keeps', async () => {
+    const source = server.openSource();
+    const first = await source.getTile(TILE);
+    expect(await source.getTile(TILE)).toBe(first);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it('asks once for a tile that several pictures want at the same time', async () => {
+    const source = server.openSource();
+    const tiles = await Promise.all(Array.from({ length: 20 }, () => source.getTile(TILE)));
+    expect(new Set(tiles).size).toBe(1);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it('gives up the tile that was used longest ago when its memory is full', async () => {
+    const source = server.openSource({ cacheMaxTiles: 2 });
+    for (const x of [1, 2, 1, 3, 1, 2]) await source.getTile({ z: 12, x, y: 1 });
+    expect(server.requests.map(({ url }) => url?.split('/')[2])).toEqual(['1', '2', '3', '2']);
+  });
+
+  it('asks again after a failure', async () => {
+    const source = server.openSource();
+    server.answer = (_request, response) => response.writeHead(500).end();
+    await expect(source.getTile(TILE)).rejects.toThrow('was answered with status 500');
+    server.answer = (_request, response) => sendImage(response, server.blueTile);
+    await expect(source.getTile(TILE)).resolves.toBeInstanceOf(Buffer);
+  });
+
+  it('does not follow a redirect', async () => {
+    server.answer = (_request, response) => response.writeHead(302, { location: '/elsewhere.png' }).end();
+    await expect(server.openSource().getTile(TILE)).rejects.toThrow('was answered with status 302');
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it.each<[string, string, (response: ServerResponse) => void]>([
+    [
+      'a web page',
+      'came as text/html',
+      (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
+    ],
+    ['a document called an image', 'is not a PNG', (response) => sendImage(response, Buffer.from('<svg xmlns="x"/>'))],
+    ['a damaged image', 'is not a PNG', (response) => sendImage(response, server.blueTile.subarray(0, 90))],
+    ['more than 256 KiB', 'is larger than 262144 bytes', (response) => sendImage(response, Buffer.alloc(300_000, 7))],
+    ['nothing before the connection ends', 'could not be fetched (ECONNRESET)', (response) => response.destroy()],
+  ])('refuses %s', async (_case, message, send) => {
+    server.answer = (_request, response) => send(response);
+    await expect(server.openSource().getTile(TILE)).rejects.toThrow(message);
+  });
+
+  it('refuses an image of more pixels than a tile has', async () => {
+    const vast = await flatTile(2000);
+    server.answer = (_request, response) => sendImage(response, vast);
+    await expect(server.openSource().getTile(TILE)).rejects.toThrow('is not a PNG');
+  });
+
+  it('waits no longer than its limit', async () => {
+    server.answer = () => undefined;
+    await expect(server.openSource({ timeoutMs: 50 }).getTile(TILE)).rejects.toThrow('did not come in time');
+  });
+
+  it('keeps a key in its address out of its errors', async () => {
+    server.answer = (_request, response) => response.destroy();
+    const source = server.openSource({ urlTemplate: `${server.origin}/{z}/{x}/{y}.png?key=s3cret` });
+    const error = await source.getTile(TILE).catch((reason: unknown) => reason);
+    expect(server.requests[0]?.url).toContain('key=s3cret');
+    expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain('s3cret');
+  });
+
+  it('lets one caller give up without taking the tile from the others', async () => {
+    const source = server.openSource();
+    const stop = new AbortController();
+    server.answer = (_request, response) => {
+      stop.abort(new Error('gave up'));
+      sendImage(response, server.blueTile);
+    };
+    const impatient = source.getTile(TILE, stop.signal);
+    const patient = source.getTile(TILE);
+    await expect(impatient).rejects.toThrow('gave up');
+    await expect(patient).resolves.toBeInstanceOf(Buffer);
+  });
+
+  it('ends what is under way when it is closed', async () => {
+    const source = server.openSource();
+    server.answer = () => source.close();
+    await expect(source.getTile(TILE)).rejects.toThrow('could not be fetched');
+  });
+
+  it.each([
+    ['https://tile.openstreetmap.org/{z}/{x}/{y}.png', undefined, '© OpenStreetMap contributors'],
+    ['https://tiles.example.org/{z}/{x}/{y}.png', undefined, 'Map: tiles.example.org'],
+    ['https://tiles.example.org/{z}/{x}/{y}.png', '© Example', '© Example'],
+  ])('attributes %s with %s as "%s"', (urlTemplate, attribution, text) => {
+    expect(server.openSource({ urlTemplate, attribution }).attribution).toBe(text);
+  });
+
+  it.each([
+    'tiles/{z}/{x}/{y}',
+    'ftp://tiles.example.org/{z}/{x}/{y}',
+    'https://tiles.example.org/{z}/{x}.png',
+    'https://{z}.example.org/{z}/{x}/{y}.png',
+  ])('refuses the template %s', (urlTemplate) => {
+    expect(() => server.openSource({ urlTemplate })).toThrow('must be an http or https address');
+  });
+});
