@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ConfigError, readConfig, readSecrets, VARIABLES } from '../../src/infra/config.ts';
+import { ConfigError, readConfig, readSecrets } from '../../src/infra/config.ts';
+import { VARIABLES } from '../../src/infra/config-variables.ts';
 
 const REQUIRED = {
   PROVIDER_CLIENT_ID: '12345',

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { VARIABLES } from '../../src/infra/config.ts';
+import { VARIABLES } from '../../src/infra/config-variables.ts';
 import { findResource, settings } from '../support/manifests.ts';
 
 const root = join(import.meta.dirname, '../..');

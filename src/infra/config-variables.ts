@@ -1,0 +1,159 @@
+import { z } from 'zod';
+
+const wholeNumber = (fallback: number, min = 0) =>
+  z.coerce.number({ error: 'must be a whole number' }).int().min(min).max(2_147_483_647).default(fallback);
+const origin = z
+  .url({ protocol: /^https?$/, error: 'must be an http or https address' })
+  .transform((value) => value.replace(/\/+$/, ''));
+const text = z.string().trim().min(1);
+const flag = (fallback: boolean) =>
+  z
+    .enum(['true', 'false', '1', '0', 'enabled', 'disabled'])
+    .default(fallback ? 'true' : 'false')
+    .transform((value) => value === 'true' || value === '1' || value === 'enabled');
+
+export const ROLES = ['web', 'fetch', 'thumbnail', 'polling'] as const;
+export type Role = (typeof ROLES)[number];
+
+const roles = z
+  .string()
+  .default(ROLES.join(','))
+  .transform((value) => value.split(',').map((role) => role.trim()))
+  .pipe(z.array(z.enum(ROLES)).min(1));
+
+/** What a variable may be, and how a message explains it. */
+export interface Variable {
+  schema: z.ZodType;
+  meaning: string;
+  example: string;
+  secret?: true;
+}
+
+const variable = <S extends z.ZodType>(schema: S, meaning: string, example: string, secret?: true) => ({
+  schema,
+  meaning,
+  example,
+  ...(secret ? { secret } : {}),
+});
+
+/** The variables in the order in which the README and .env.example list them. */
+export const VARIABLES = {
+  PROVIDER_CLIENT_ID: variable(text, 'client id of the application at the provider', '12345'),
+  PROVIDER_CLIENT_SECRET: variable(text, 'client secret of the application at the provider', '<secret>', true),
+  NEXT_PUBLIC_BASE_URL: variable(origin, 'public base URL of this service', 'https://sync.example.com'),
+  PROVIDER_VERIFY_TOKEN: variable(
+    text.optional(),
+    'random string that the provider repeats when it validates the webhook; needed for webhooks',
+    '<random string>',
+    true,
+  ),
+  PROVIDER_RATE_LIMIT_CAPACITY: variable(wholeNumber(600, 1), 'provider calls per interval', '600'),
+  PROVIDER_RATE_LIMIT_INTERVAL: variable(wholeNumber(900_000, 100), 'the interval in milliseconds', '900000'),
+  PROVIDER_ATHLETE_COOLDOWN: variable(wholeNumber(15_000), 'milliseconds between fetches for one athlete', '15000'),
+  PROVIDER_AUTO_SYNC_ENABLED: variable(flag(true), 'false disables the automatic polling sync', 'true'),
+  PROVIDER_WORKER_INTERVAL_MS: variable(
+    wholeNumber(14_400_000, 1000),
+    'interval of the polling worker in milliseconds; 604800000 is weekly',
+    '14400000',
+  ),
+  DATABASE_URL: variable(
+    z
+      .string()
+      .regex(/^postgres(ql)?:\/\//, 'must begin with postgres://')
+      .optional(),
+    'PostgreSQL server (15 or later); unset: an embedded one kept under DATA_DIR',
+    'postgres://user:password@db.example.com/activity_sync',
+    true,
+  ),
+  DATA_DIR: variable(text.default('./data'), 'folder of the embedded PostgreSQL', './data'),
+  TRUSTED_PROXIES: variable(
+    wholeNumber(0),
+    'how many proxies stand in front of this service; their X-Forwarded-For tells the addresses that sign-in is limited by',
+    '1',
+  ),
+  PORT: variable(z.coerce.number().int().min(0).max(65_535).default(3000), 'port to listen on', '3000'),
+  ADMIN_TOKEN: variable(
+    z.string().min(16, 'must have at least 16 characters').optional(),
+    'token of the admin interface; without it the interface is closed',
+    '<random string>',
+    true,
+  ),
+  ADMIN_READ_TOKEN: variable(
+    z.string().min(16, 'must have at least 16 characters').optional(),
+    'token of those who may only look',
+    '<random string>',
+    true,
+  ),
+  TOKEN_ENCRYPTION_KEY: variable(
+    z
+      .string()
+      .regex(
+        /^[0-9a-fA-F]{64}(,[0-9a-fA-F]{64})*$/,
+        'must be 64 hexadecimal digits; several keys, newest first, are separated by commas',
+      )
+      .optional(),
+    'key that encrypts athlete tokens at rest: 64 hexadecimal digits (openssl rand -hex 32); several, newest first, to rotate',
+    '<64 hex digits>',
+    true,
+  ),
+  PROVIDER_API_URL: variable(
+    origin.default('https://www.strava.com'),
+    'origin of the provider; /api/v3/… and /oauth/… follow',
+    'https://www.strava.com',
+  ),
+  PROVIDER_WEBHOOK_SECRET: variable(
+    text.optional(),
+    'when set, webhook deliveries must carry a valid signature',
+    '<secret>',
+    true,
+  ),
+  SERVICE_ROLES: variable(roles, `comma list of ${ROLES.join(', ')}`, 'web,fetch,thumbnail,polling'),
+  LOG_LEVEL: variable(
+    z.enum(['error', 'warn', 'info', 'debug']).default('info'),
+    'least severe level that is logged',
+    'info',
+  ),
+  FETCH_CONCURRENCY: variable(wholeNumber(3, 1), 'concurrent provider calls of this process', '3'),
+  FETCH_POLL_INTERVAL_MS: variable(
+    wholeNumber(2000, 50),
+    'how often the fetch worker looks for jobs when nothing woke it',
+    '2000',
+  ),
+  FETCH_STALE_AFTER_MS: variable(wholeNumber(300_000, 500), 'a job that works for longer is taken back', '300000'),
+  FETCH_BACKOFF_BASE_MS: variable(wholeNumber(30_000), 'wait before the first retry; doubles each time', '30000'),
+  FETCH_BACKOFF_CAP_MS: variable(wholeNumber(3_600_000), 'longest wait before a retry', '3600000'),
+  FETCH_TIMEOUT_MS: variable(wholeNumber(10_000, 10), 'time allowed for one provider call', '10000'),
+  POLLING_STOP_AFTER: variable(wholeNumber(20, 1), 'known activities in a row after which polling stops', '20'),
+  THUMBNAIL_SIZE: variable(
+    z.coerce.number().int().min(16).max(2048).default(256),
+    'width and height of a thumbnail in pixels',
+    '256',
+  ),
+  THUMBNAIL_DEBUG: variable(flag(false), 'true writes bounds and zoom onto thumbnails', 'false'),
+  THUMBNAIL_MAP_SOURCE: variable(
+    z
+      .union([
+        z.literal('none'),
+        z
+          .url()
+          .refine(
+            (url) => ['{z}', '{x}', '{y}'].every((part) => url.includes(part)),
+            'must be none, or a URL with {z}, {x} and {y}',
+          ),
+      ])
+      .default('none'),
+    'none, or the URL template of a tile server that you may use',
+    'https://tiles.example.com/{z}/{x}/{y}.png',
+  ),
+  JOB_RETENTION_DAYS: variable(wholeNumber(30, 1), 'days that finished jobs and ledger entries are kept', '30'),
+} as const satisfies Record<string, Variable>;
+
+/** Variables that only commands read. */
+export const COMMAND_VARIABLES = {
+  PROVIDER_ACCESS_TOKEN: variable(
+    text,
+    'access token of an athlete, which setup-webhooks checks before it creates the subscription',
+    '<access token>',
+    true,
+  ),
+} as const satisfies Record<string, Variable>;
