@@ -1083,14 +1083,14 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.route_of(p_detail jsonb)
+CREATE OR REPLACE FUNCTION public.route_of(p_detail json)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE
 AS $function$ SELECT coalesce(nullif(p_detail #>> '{map,polyline}', ''), nullif(p_detail #>> '{map,summary_polyline}', '')) $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.save_activity(p_activity_id bigint, p_athlete_id bigint, p_name text, p_sport_type text, p_start_date timestamp with time zone, p_timezone text, p_distance_m double precision, p_moving_time_s integer, p_elapsed_time_s integer, p_elevation_gain_m double precision, p_private boolean, p_detail jsonb, p_run_started_at timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.save_activity(p_activity_id bigint, p_athlete_id bigint, p_name text, p_sport_type text, p_start_date timestamp with time zone, p_timezone text, p_distance_m double precision, p_moving_time_s integer, p_elapsed_time_s integer, p_elevation_gain_m double precision, p_private boolean, p_detail json, p_run_started_at timestamp with time zone)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
@@ -1187,7 +1187,7 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.store_runs(p_runs jsonb, p_details jsonb)
+CREATE OR REPLACE FUNCTION public.store_runs(p_runs jsonb, p_details json)
  RETURNS text[]
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
@@ -1261,8 +1261,8 @@ BEGIN
     INSERT INTO activity AS a (activity_id, athlete_id, name, sport_type, start_date, timezone, distance_m,
       moving_time_s, elapsed_time_s, elevation_gain_m, private, detail, fetched_at)
     SELECT r."activityId", r."athleteId", r.name, r."sportType", r."startDate", r.timezone, r."distanceM",
-      r."movingTimeS", r."elapsedTimeS", r."elevationGainM", r.private, p_details -> (r.n - 1), sync_now()
-    FROM unnest(v_runs) r
+      r."movingTimeS", r."elapsedTimeS", r."elevationGainM", r.private, d.detail, sync_now()
+    FROM unnest(v_runs) r JOIN json_array_elements(p_details) WITH ORDINALITY AS d (detail, n) ON d.n = r.n
     WHERE r."bossJobId" = ANY (v_completed)
       AND NOT EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = r."activityId" AND t.deleted_at > r."startedAt" OFFSET 0)
     ON CONFLICT (activity_id) DO UPDATE SET
@@ -1435,11 +1435,11 @@ CREATE TABLE activity (
   elapsed_time_s integer DEFAULT 0 NOT NULL,
   elevation_gain_m double precision DEFAULT 0 NOT NULL,
   private boolean DEFAULT false NOT NULL,
-  detail jsonb NOT NULL,
+  detail json NOT NULL,
   fetched_at timestamp with time zone DEFAULT sync_now() NOT NULL,
   CONSTRAINT activity_pkey PRIMARY KEY (activity_id),
   CONSTRAINT activity_id_positive CHECK (activity_id > 0)
-);
+) WITH (toast_tuple_target=4080);
 
 CREATE TABLE activity_fetch_job (
   id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,

@@ -62,15 +62,17 @@ CREATE TABLE activity (
   elapsed_time_s   integer     NOT NULL DEFAULT 0,
   elevation_gain_m double precision NOT NULL DEFAULT 0,
   private          boolean     NOT NULL DEFAULT false,
-  detail           jsonb       NOT NULL, -- the provider's whole answer
+  detail           json        NOT NULL, -- the provider's whole answer, letter for letter
   fetched_at       timestamptz NOT NULL DEFAULT sync_now()
 );
+-- Two rows to a page: an answer of that length stays in its row, and only longer ones are compressed or kept beside it.
+ALTER TABLE activity SET (toast_tuple_target = 4080);
 CREATE INDEX activity_newest ON activity (start_date DESC, activity_id DESC);
 CREATE INDEX activity_of_athlete ON activity (athlete_id, start_date DESC, activity_id DESC);
 COMMENT ON TABLE activity IS 'The application''s copy of the athletes'' activities.';
 
 -- An activity's route in the provider's encoding: the whole one where there is one, else the summary; NULL: none.
-CREATE FUNCTION route_of(p_detail jsonb) RETURNS text LANGUAGE sql IMMUTABLE
+CREATE FUNCTION route_of(p_detail json) RETURNS text LANGUAGE sql IMMUTABLE
 AS $$ SELECT coalesce(nullif(p_detail #>> '{map,polyline}', ''), nullif(p_detail #>> '{map,summary_polyline}', '')) $$;
 
 -- A deleted activity: a fetch that began before the deletion must not bring it back.

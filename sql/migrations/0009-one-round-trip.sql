@@ -164,7 +164,7 @@ $$;
 --   tombstone  the activity was deleted meanwhile; the job ends, nothing is stored
 --   moved      requests came after the run began: nothing is changed, and the caller takes the long way
 --   lost       the job was taken back or deleted meanwhile: nothing is changed
-CREATE FUNCTION store_runs(p_runs jsonb, p_details jsonb) RETURNS text[] LANGUAGE plpgsql VOLATILE
+CREATE FUNCTION store_runs(p_runs jsonb, p_details json) RETURNS text[] LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
   v_runs stored_run[];
@@ -228,8 +228,8 @@ BEGIN
     INSERT INTO activity AS a (activity_id, athlete_id, name, sport_type, start_date, timezone, distance_m,
       moving_time_s, elapsed_time_s, elevation_gain_m, private, detail, fetched_at)
     SELECT r."activityId", r."athleteId", r.name, r."sportType", r."startDate", r.timezone, r."distanceM",
-      r."movingTimeS", r."elapsedTimeS", r."elevationGainM", r.private, p_details -> (r.n - 1), sync_now()
-    FROM unnest(v_runs) r
+      r."movingTimeS", r."elapsedTimeS", r."elevationGainM", r.private, d.detail, sync_now()
+    FROM unnest(v_runs) r JOIN json_array_elements(p_details) WITH ORDINALITY AS d (detail, n) ON d.n = r.n
     WHERE r."bossJobId" = ANY (v_completed)
       AND NOT EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = r."activityId" AND t.deleted_at > r."startedAt" OFFSET 0)
     ON CONFLICT (activity_id) DO UPDATE SET
@@ -258,20 +258,20 @@ BEGIN
 END
 $$;
 
-ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_seqscan = off;
-ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_sort = off;
-ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_hashjoin = off;
-ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_mergejoin = off;
-ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_material = off;
-ALTER FUNCTION store_runs(jsonb, jsonb) SET enable_bitmapscan = off;
-ALTER FUNCTION store_runs(jsonb, jsonb) SET jit = off;
-ALTER FUNCTION store_runs(jsonb, jsonb) SET plan_cache_mode = force_generic_plan;
+ALTER FUNCTION store_runs(jsonb, json) SET enable_seqscan = off;
+ALTER FUNCTION store_runs(jsonb, json) SET enable_sort = off;
+ALTER FUNCTION store_runs(jsonb, json) SET enable_hashjoin = off;
+ALTER FUNCTION store_runs(jsonb, json) SET enable_mergejoin = off;
+ALTER FUNCTION store_runs(jsonb, json) SET enable_material = off;
+ALTER FUNCTION store_runs(jsonb, json) SET enable_bitmapscan = off;
+ALTER FUNCTION store_runs(jsonb, json) SET jit = off;
+ALTER FUNCTION store_runs(jsonb, json) SET plan_cache_mode = force_generic_plan;
 
 -- Stores or replaces an activity. A tombstone set after the run began wins, since the answer may be
 -- older than the deletion: returns false, and nothing is stored.
 CREATE FUNCTION save_activity(p_activity_id bigint, p_athlete_id bigint, p_name text, p_sport_type text, p_start_date timestamptz, p_timezone text,
   p_distance_m double precision, p_moving_time_s integer, p_elapsed_time_s integer, p_elevation_gain_m double precision,
-  p_private boolean, p_detail jsonb, p_run_started_at timestamptz)
+  p_private boolean, p_detail json, p_run_started_at timestamptz)
 RETURNS boolean LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE

@@ -93,7 +93,7 @@ interface RunToStore {
 // The claim follows the store: it is made for the row that the store returned.
 const STORE_AND_CLAIM = `
   SELECT s.results, c.*
-  FROM store_runs($1::text::jsonb, $2::text::jsonb) s (results)
+  FROM store_runs($1::text::jsonb, $2::text::json) s (results)
   LEFT JOIN LATERAL claim_runs(CASE WHEN s.results IS NOT NULL THEN $3::integer END, $4) c ON true`;
 
 async function storeTogether(

@@ -29,7 +29,7 @@ export async function saveActivity(
   runStartedAt: string,
 ): Promise<boolean> {
   const [row] = await tx.query<{ saved: boolean }>(
-    'SELECT save_activity($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::text::jsonb, $13::text::timestamptz) AS saved',
+    'SELECT save_activity($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::text::json, $13::text::timestamptz) AS saved',
     [
       activity.activityId,
       activity.athleteId,

@@ -83,7 +83,7 @@ async function runOnce(database: Database, id: string) {
     }
     const [run] = (await createClaimRuns(inTx, boss)(1, 1000)).runs;
     const [stored] = await tx.query<{ results: string[] }>(
-      'SELECT store_runs($1::text::jsonb, $2::text::jsonb) AS results',
+      'SELECT store_runs($1::text::jsonb, $2::text::json) AS results',
       [JSON.stringify([toStored(run as Run)]), '[{}]'],
     );
     results.push(...(stored?.results ?? []));
