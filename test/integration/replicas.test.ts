@@ -28,6 +28,7 @@ describe('replicas that fetch', () => {
         SERVICE_ROLES: 'fetch',
         PROVIDER_RATE_LIMIT_CAPACITY: '1000000',
         FETCH_STALE_AFTER_MS: String(STALE_MS),
+        FETCH_TIMEOUT_MS: '2000', // for so long an athlete is kept whose process died during the call
         FETCH_BACKOFF_BASE_MS: '100',
         ...env,
       }),

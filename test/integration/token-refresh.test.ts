@@ -114,6 +114,7 @@ describe('a refresh whose answer is lost', () => {
         DATABASE_URL: rig.database.url,
         PORT: String(await freePort()),
         SERVICE_ROLES: 'fetch',
+        FETCH_TIMEOUT_MS: '2000', // for so long the athlete is kept whose process dies
       }),
     );
     await hold.held; // the provider has given a new pair, which nobody has seen yet
