@@ -1,7 +1,5 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import { connect } from 'node:net';
-import { fileURLToPath } from 'node:url';
+import { runsAsOtherSelf, startOtherSelf } from './child-process.ts';
 import { percentile } from './figures.ts';
 
 /** Webhook deliveries over kept-alive connections, each sending its next one when the last is answered. */
@@ -25,20 +23,19 @@ export interface LoadResult {
 
 /** Runs the load from a process of its own. Bare sockets: the less it costs, the more is left to the server. */
 export async function runLoad(load: Load): Promise<LoadResult> {
-  const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(load)], { execArgv: [] });
-  const [result] = await once(child, 'message');
-  await once(child, 'exit');
-  return result as LoadResult;
+  const other = startOtherSelf(import.meta.url, [JSON.stringify(load)]);
+  const result = await other.nextMessage<LoadResult>();
+  await other.stop();
+  return result;
 }
 
 const ATHLETES = 500;
 const OK = 'HTTP/1.1 200';
 const LENGTH = /content-length: (\d+)/i;
 
-if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) {
+if (runsAsOtherSelf(import.meta.url)) {
   const load = JSON.parse(process.argv[2] ?? '{}') as Load;
-  process.send(await generate(load));
-  process.disconnect();
+  process.send?.(await generate(load));
 }
 
 async function generate(load: Load): Promise<LoadResult> {

@@ -1,7 +1,5 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { PgBoss } from 'pg-boss';
+import { runsAsOtherSelf, startOtherSelf } from './child-process.ts';
 
 const QUEUE = 'no-op';
 
@@ -13,23 +11,12 @@ export interface NoopDrain {
 }
 
 export async function startNoopDrain(connectionString: string, loops: number): Promise<NoopDrain> {
-  const child = fork(fileURLToPath(import.meta.url), [connectionString, String(loops)], { execArgv: [] });
-  const ended = once(child, 'exit');
-  await once(child, 'message');
-  return {
-    run: async (jobs) => {
-      const answer = once(child, 'message');
-      child.send(jobs);
-      return (await answer)[0] as number;
-    },
-    stop: async () => {
-      child.disconnect();
-      await ended;
-    },
-  };
+  const other = startOtherSelf(import.meta.url, [connectionString, String(loops)]);
+  await other.nextMessage();
+  return { run: (jobs) => other.ask<number>(jobs), stop: () => other.stop() };
 }
 
-if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) {
+if (runsAsOtherSelf(import.meta.url)) {
   const [connectionString = '', loops = '3'] = process.argv.slice(2);
   const boss = new PgBoss({ connectionString, supervise: false, schedule: false });
   await boss.start();
@@ -44,8 +31,7 @@ if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) {
     await Promise.all(Array.from({ length: Number(loops) }, () => drain(boss)));
     process.send?.(performance.now() - startedAt);
   });
-  process.on('disconnect', () => process.exit(0));
-  process.send('ready');
+  process.send?.('ready');
 }
 
 async function drain(boss: PgBoss): Promise<void> {

@@ -1,10 +1,8 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { fileURLToPath } from 'node:url';
 import express, { type RequestHandler } from 'express';
 import pg from 'pg';
 import { PgBoss } from 'pg-boss';
+import { runsAsOtherSelf, startOtherSelf } from './child-process.ts';
 
 /** What a plain server does with a delivery before it answers 200. */
 export type PlainKind = 'nothing' | 'insert' | 'send';
@@ -16,28 +14,17 @@ export interface PlainServer {
 }
 
 export async function startPlainServer(kind: PlainKind, databaseUrl: string): Promise<PlainServer> {
-  const child = fork(fileURLToPath(import.meta.url), [kind, databaseUrl], {
-    execArgv: [],
-    env: { ...process.env, NODE_ENV: 'production' },
-  });
-  const ended = once(child, 'exit');
-  const [port] = (await once(child, 'message')) as [number];
-  return {
-    port,
-    stop: async () => {
-      child.disconnect();
-      await ended;
-    },
-  };
+  const other = startOtherSelf(import.meta.url, [kind, databaseUrl], { ...process.env, NODE_ENV: 'production' });
+  const port = await other.nextMessage<number>();
+  return { port, stop: () => other.stop() };
 }
 
-if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) {
+if (runsAsOtherSelf(import.meta.url)) {
   const [kind = 'nothing', databaseUrl = ''] = process.argv.slice(2);
   const app = express();
   app.use(express.json());
   app.post('/webhook', await handlerOf(kind as PlainKind, databaseUrl));
   const server = app.listen(0, '127.0.0.1', () => process.send?.((server.address() as AddressInfo).port));
-  process.on('disconnect', () => process.exit(0));
 }
 
 async function handlerOf(kind: PlainKind, databaseUrl: string): Promise<RequestHandler> {

@@ -1,8 +1,6 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import type { SimulatorOptions } from '../../src/simulator/options.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/simulator.ts';
+import { runsAsOtherSelf, startOtherSelf } from './child-process.ts';
 
 /** An athlete of the simulated provider with tokens and activities. */
 export interface BenchAthlete {
@@ -37,13 +35,8 @@ export interface SimulatorProcess {
 }
 
 export async function startSimulatorProcess(options: SimulatorOptions = {}): Promise<SimulatorProcess> {
-  const child = fork(fileURLToPath(import.meta.url), { execArgv: [] });
-  const ended = once(child, 'exit');
-  const ask = async <Answer>(question: Question): Promise<Answer> => {
-    const answer = once(child, 'message');
-    child.send(question);
-    return (await answer)[0] as Answer;
-  };
+  const other = startOtherSelf(import.meta.url);
+  const ask = <Answer>(question: Question): Promise<Answer> => other.ask(question);
   const url = await ask<string>({ ask: 'start', options });
   return {
     url,
@@ -53,18 +46,14 @@ export async function startSimulatorProcess(options: SimulatorOptions = {}): Pro
       const error = await ask<string>({ ask: 'arrivals', count });
       if (error) throw new Error(error);
     },
-    stop: async () => {
-      child.disconnect();
-      await ended;
-    },
+    stop: () => other.stop(),
   };
 }
 
 // The other side: this same file as the child process.
-if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) {
+if (runsAsOtherSelf(import.meta.url)) {
   let simulator: Simulator | undefined;
   process.on('message', async (question: Question) => process.send?.(await answerTo(question)));
-  process.on('disconnect', () => process.exit(0));
 
   const answerTo = async (question: Question): Promise<unknown> => {
     if (question.ask === 'start') {
