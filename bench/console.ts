@@ -149,7 +149,7 @@ async function fill(): Promise<void> {
      FROM generate_series(1, ${ATHLETES}) n`,
     `INSERT INTO activity_fetch_job (activity_id, athlete_id, reason, outcome)
      SELECT n, 1 + n % ${ATHLETES}, CASE WHEN n % 400 = 0 THEN 'manual' WHEN n % 10 = 0 THEN 'polling' ELSE 'webhook' END,
-       CASE WHEN n > ${JOBS * 0.9} THEN NULL WHEN n % 1000 = 50 THEN 'notFound' ELSE 'stored' END
+       (CASE WHEN n > ${JOBS * 0.9} THEN NULL WHEN n % 1000 = 50 THEN 'notFound' ELSE 'stored' END)::fetch_outcome
      FROM generate_series(1, ${JOBS}) n`,
     `INSERT INTO pgboss.job (id, name, state, priority, policy, singleton_key, group_id, data, started_on, completed_on, retry_limit, output)
      SELECT r.boss_job_id, 'activity-fetch',
@@ -163,7 +163,7 @@ async function fill(): Promise<void> {
      SELECT n, 1 + n % ${ATHLETES}, 'Morning Run', 'Run', now() - n * interval '1 minute', '{}'
      FROM generate_series(1, ${JOBS / 5}) n`,
     `INSERT INTO webhook_event (object_type, object_id, aspect_type, owner_id, event_time, received_at, result)
-     SELECT 'activity', n, 'create', 1 + n % ${ATHLETES}, now(), now() - n * interval '1 second', CASE WHEN n % 9999 = 0 THEN 'stale' ELSE 'accepted' END
+     SELECT 'activity', n, 'create', 1 + n % ${ATHLETES}, now(), now() - n * interval '1 second', (CASE WHEN n % 9999 = 0 THEN 'stale' ELSE 'accepted' END)::event_result
      FROM generate_series(1, ${JOBS / 2}) n`,
     `INSERT INTO history (minute, measure, bucket, n)
      SELECT date_trunc('minute', now()) - m * interval '1 minute', measure, bucket, 5

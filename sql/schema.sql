@@ -1,7 +1,7 @@
 -- The schema "public" as the migrations make it, for reading and for review. Written by
 -- npm run schema:dump; the tests compare it with a database that was migrated from nothing.
 
-CREATE OR REPLACE FUNCTION public.accept_events(p_owners bigint[], p_activities bigint[], p_athletes bigint[], p_aspects text[], p_times timestamp with time zone[], p_subscriptions bigint[], p_updates jsonb[])
+CREATE OR REPLACE FUNCTION public.accept_events(p_owners bigint[], p_activities bigint[], p_athletes bigint[], p_aspects event_aspect[], p_times timestamp with time zone[], p_subscriptions bigint[], p_updates jsonb[])
  RETURNS SETOF fetch_result
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -626,7 +626,7 @@ $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.claim_runs(p_most integer, p_hold_ms integer)
- RETURNS TABLE(claim text, wait_ms double precision, waits_for text, boss_job_id uuid, retry_count integer, attempts integer, job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect text, version integer, needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamp with time zone, scope text, athlete_state text, started_at text, requested_at timestamp with time zone, waited_ms double precision)
+ RETURNS TABLE(claim text, wait_ms double precision, waits_for text, boss_job_id uuid, retry_count integer, attempts integer, job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect event_aspect, version integer, needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamp with time zone, scope text, athlete_state text, started_at text, requested_at timestamp with time zone, waited_ms double precision)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
@@ -1059,7 +1059,7 @@ DECLARE
 BEGIN
   SELECT array_agg(ROW(x."activityId", x."athleteId", x.reason, x.force, x.aspect, x."eventTime")::fetch_request) INTO v_requests
   FROM jsonb_to_recordset(p_requests)
-    AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect text, "eventTime" timestamptz);
+    AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect event_aspect, "eventTime" timestamptz);
   PERFORM lock_schedule(ARRAY(SELECT DISTINCT r.athlete_id FROM unnest(v_requests) r));
   RETURN QUERY SELECT * FROM add_requests(v_requests);
 END
@@ -1142,7 +1142,7 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.settle_run(p_job_id bigint, p_version integer, p_outcome text, p_athlete_id bigint, p_cooldown_ms integer, p_ago_ms integer)
+CREATE OR REPLACE FUNCTION public.settle_run(p_job_id bigint, p_version integer, p_outcome fetch_outcome, p_athlete_id bigint, p_cooldown_ms integer, p_ago_ms integer)
  RETURNS text
  LANGUAGE plpgsql
 AS $function$
@@ -1228,7 +1228,7 @@ BEGIN
   -- another run has ended keeps its outcome. (Not "outcome IS NULL": an index would find all open requests.)
   WITH settled AS (
     UPDATE activity_fetch_job j SET outcome = 'stored' FROM unnest(v_runs) r
-    WHERE j.id = ANY (v_jobs) AND j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId" AND coalesce(j.outcome, 'open') = 'open'
+    WHERE j.id = ANY (v_jobs) AND j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId" AND coalesce(j.outcome::text, 'open') = 'open'
     RETURNING j.id, r."bossJobId" AS boss_job_id, r."bossJobId"::text || ':' || r."retryCount" AS claim,
       EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = j.activity_id OFFSET 0) AS buried
   )
@@ -1447,19 +1447,17 @@ CREATE TABLE activity_fetch_job (
   athlete_id bigint NOT NULL,
   reason text NOT NULL,
   force boolean DEFAULT false NOT NULL,
-  aspect text DEFAULT 'create'::text NOT NULL,
+  aspect event_aspect DEFAULT 'create'::event_aspect NOT NULL,
   event_time timestamp with time zone,
   version integer DEFAULT 1 NOT NULL,
   boss_job_id uuid DEFAULT time_ordered_uuid() NOT NULL,
-  outcome text,
+  outcome fetch_outcome,
   created_at timestamp with time zone DEFAULT sync_now() NOT NULL,
   requested_at timestamp with time zone DEFAULT sync_now() NOT NULL,
   CONSTRAINT activity_fetch_job_pkey PRIMARY KEY (id),
   CONSTRAINT activity_fetch_job_activity_once UNIQUE (activity_id),
   CONSTRAINT activity_fetch_job_activity_positive CHECK (activity_id > 0),
-  CONSTRAINT activity_fetch_job_aspect_known CHECK (aspect = ANY (ARRAY['create'::text, 'update'::text, 'delete'::text])),
   CONSTRAINT activity_fetch_job_athlete_positive CHECK (athlete_id > 0),
-  CONSTRAINT activity_fetch_job_outcome_known CHECK (outcome = ANY (ARRAY['stored'::text, 'skipped'::text, 'deleted'::text, 'notFound'::text, 'unauthorized'::text, 'forbidden'::text, 'unknownAthlete'::text, 'exhausted'::text])),
   CONSTRAINT activity_fetch_job_reason_known CHECK (reason = ANY (ARRAY['webhook'::text, 'manual'::text, 'polling'::text]))
 );
 
@@ -1539,7 +1537,7 @@ CREATE TABLE history (
 
 CREATE TABLE job_count (
   reason text NOT NULL,
-  outcome text,
+  outcome fetch_outcome,
   jobs bigint NOT NULL
 );
 
@@ -1681,18 +1679,17 @@ CREATE TABLE webhook_event (
   id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
   object_type text NOT NULL,
   object_id bigint NOT NULL,
-  aspect_type text NOT NULL,
+  aspect_type event_aspect NOT NULL,
   owner_id bigint NOT NULL,
   subscription_id bigint,
   event_time timestamp with time zone NOT NULL,
   updates jsonb DEFAULT '{}'::jsonb NOT NULL,
-  result text DEFAULT 'accepted'::text NOT NULL,
+  result event_result DEFAULT 'accepted'::event_result NOT NULL,
   deliveries integer DEFAULT 1 NOT NULL,
   received_at timestamp with time zone DEFAULT sync_now() NOT NULL,
   last_received_at timestamp with time zone DEFAULT sync_now() NOT NULL,
   CONSTRAINT webhook_event_pkey PRIMARY KEY (id),
-  CONSTRAINT webhook_event_once UNIQUE (object_id, event_time, aspect_type, object_type),
-  CONSTRAINT webhook_event_result_known CHECK (result = ANY (ARRAY['accepted'::text, 'stale'::text]))
+  CONSTRAINT webhook_event_once UNIQUE (object_id, event_time, aspect_type, object_type)
 );
 
 CREATE INDEX activity_fetch_job_by_outcome ON public.activity_fetch_job USING btree (outcome, reason, id DESC);
@@ -1739,7 +1736,7 @@ CREATE INDEX webhook_event_received ON public.webhook_event USING btree (receive
 
 CREATE INDEX webhook_event_repeated ON public.webhook_event USING btree (last_received_at) WHERE (deliveries > 1);
 
-CREATE INDEX webhook_event_stale ON public.webhook_event USING btree (received_at DESC, id DESC) WHERE (result = 'stale'::text);
+CREATE INDEX webhook_event_stale ON public.webhook_event USING btree (received_at DESC, id DESC) WHERE (result = 'stale'::event_result);
 
 CREATE VIEW "ActivityFetchJob" AS
  SELECT r.id,
@@ -1751,7 +1748,7 @@ CREATE VIEW "ActivityFetchJob" AS
     f.attempts,
     f.max_attempts AS "maxAttempts",
         CASE
-            WHEN r.aspect = 'delete'::text THEN f.start_after
+            WHEN r.aspect = 'delete'::event_aspect THEN f.start_after
             ELSE GREATEST(f.start_after, s.cooldown_until, ( SELECT budget_opens_at(budget_at(b.*, sync_now()), r.reason, sync_now()) AS budget_opens_at
                FROM rate_budget b))
         END AS "nextRunAt",
@@ -1793,7 +1790,7 @@ UNION ALL
     GREATEST(r.requested_at, f.changed_on) AS "updatedAt"
    FROM activity_fetch_job r
      JOIN fetch_queue() f(boss_job_id, activity_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
-  WHERE f.completed AND (r.outcome = ANY (ARRAY['stored'::text, 'skipped'::text, 'deleted'::text]))
+  WHERE f.completed AND (r.outcome = ANY (ARRAY['stored'::fetch_outcome, 'skipped'::fetch_outcome, 'deleted'::fetch_outcome]))
 UNION ALL
  SELECT r.id,
     r.activity_id AS "activityId",
@@ -1809,7 +1806,7 @@ UNION ALL
     GREATEST(r.requested_at, f.changed_on) AS "updatedAt"
    FROM activity_fetch_job r
      JOIN fetch_queue() f(boss_job_id, activity_id, waiting, running, completed, ended, lane, retry_count, attempts, max_attempts, start_after, started_on, changed_on, error) ON f.boss_job_id = r.boss_job_id
-  WHERE f.ended AND (r.outcome = ANY (ARRAY['notFound'::text, 'unauthorized'::text, 'forbidden'::text, 'unknownAthlete'::text, 'exhausted'::text]));
+  WHERE f.ended AND (r.outcome = ANY (ARRAY['notFound'::fetch_outcome, 'unauthorized'::fetch_outcome, 'forbidden'::fetch_outcome, 'unknownAthlete'::fetch_outcome, 'exhausted'::fetch_outcome]));
 ALTER VIEW "ActivityFetchJob" ALTER COLUMN force SET DEFAULT false;
 ALTER VIEW "ActivityFetchJob" ALTER COLUMN status SET DEFAULT 'pending'::text;
 ALTER VIEW "ActivityFetchJob" ALTER COLUMN attempts SET DEFAULT 0;

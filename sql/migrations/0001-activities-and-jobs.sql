@@ -33,6 +33,13 @@ BEGIN
 END
 $do$;
 
+-- What happened to an activity, what became of the event, and what came of a request. Types rather than checks:
+-- every statement that writes reads a table's checks anew.
+CREATE TYPE event_aspect AS ENUM ('create', 'update', 'delete');
+CREATE TYPE event_result AS ENUM ('accepted', 'stale');
+CREATE TYPE fetch_outcome AS ENUM
+  ('stored', 'skipped', 'deleted', 'notFound', 'unauthorized', 'forbidden', 'unknownAthlete', 'exhausted');
+
 CREATE TABLE athlete (
   athlete_id       bigint      CONSTRAINT athlete_pkey PRIMARY KEY
                                CONSTRAINT athlete_id_positive CHECK (athlete_id > 0),
@@ -107,13 +114,12 @@ CREATE TABLE webhook_event (
   id               bigint      GENERATED ALWAYS AS IDENTITY CONSTRAINT webhook_event_pkey PRIMARY KEY,
   object_type      text        NOT NULL,
   object_id        bigint      NOT NULL,
-  aspect_type      text        NOT NULL,
+  aspect_type      event_aspect NOT NULL,
   owner_id         bigint      NOT NULL,
   subscription_id  bigint,
   event_time       timestamptz NOT NULL,
   updates          jsonb       NOT NULL DEFAULT '{}',
-  result           text        NOT NULL DEFAULT 'accepted'
-                               CONSTRAINT webhook_event_result_known CHECK (result IN ('accepted', 'stale')),
+  result           event_result NOT NULL DEFAULT 'accepted',
   deliveries       integer     NOT NULL DEFAULT 1,
   received_at      timestamptz NOT NULL DEFAULT sync_now(),
   last_received_at timestamptz NOT NULL DEFAULT sync_now(),
@@ -135,14 +141,11 @@ CREATE TABLE activity_fetch_job (
   reason       text        NOT NULL
                CONSTRAINT activity_fetch_job_reason_known CHECK (reason IN ('webhook', 'manual', 'polling')),
   force        boolean     NOT NULL DEFAULT false,
-  aspect       text        NOT NULL DEFAULT 'create'
-               CONSTRAINT activity_fetch_job_aspect_known CHECK (aspect IN ('create', 'update', 'delete')),
+  aspect       event_aspect NOT NULL DEFAULT 'create',
   event_time   timestamptz, -- of the newest webhook event heard; null when none was
   version      integer     NOT NULL DEFAULT 1, -- counts the requests; a run that began under an older one is followed by one more
   boss_job_id  uuid        NOT NULL DEFAULT time_ordered_uuid(),
-  outcome      text        -- what came of the newest request; null while it is open
-               CONSTRAINT activity_fetch_job_outcome_known CHECK (outcome IN
-                 ('stored', 'skipped', 'deleted', 'notFound', 'unauthorized', 'forbidden', 'unknownAthlete', 'exhausted')),
+  outcome      fetch_outcome, -- what came of the newest request; null while it is open
   created_at   timestamptz NOT NULL DEFAULT sync_now(),
   requested_at timestamptz NOT NULL DEFAULT sync_now()
 );

@@ -5,7 +5,7 @@
 
 -- A request for a fetch, and what became of it: 'accepted' (a run of its own), 'joined' (part of one that
 -- stands), 'stale' (older than what was heard) or 'duplicate' (heard before).
-CREATE TYPE fetch_request AS (activity_id bigint, athlete_id bigint, reason text, force boolean, aspect text, event_time timestamptz);
+CREATE TYPE fetch_request AS (activity_id bigint, athlete_id bigint, reason text, force boolean, aspect event_aspect, event_time timestamptz);
 CREATE TYPE fetch_result AS (activity_id bigint, athlete_id bigint, job_id bigint, result text);
 
 -- Locks the athletes' rows of the schedule, each named once; rows that are missing are made. A claim of the
@@ -170,7 +170,7 @@ DECLARE
 BEGIN
   SELECT array_agg(ROW(x."activityId", x."athleteId", x.reason, x.force, x.aspect, x."eventTime")::fetch_request) INTO v_requests
   FROM jsonb_to_recordset(p_requests)
-    AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect text, "eventTime" timestamptz);
+    AS x ("activityId" bigint, "athleteId" bigint, reason text, force boolean, aspect event_aspect, "eventTime" timestamptz);
   PERFORM lock_schedule(ARRAY(SELECT DISTINCT r.athlete_id FROM unnest(v_requests) r));
   RETURN QUERY SELECT * FROM add_requests(v_requests);
 END
@@ -180,7 +180,7 @@ $$;
 -- counted. Returns 'settled'; 'moved' when requests came after the run began (nothing is changed, one
 -- more run must follow); 'gone' when the request was deleted. p_ago_ms: how long ago the provider
 -- answered; null when it was not called.
-CREATE FUNCTION settle_run(p_job_id bigint, p_version integer, p_outcome text, p_athlete_id bigint, p_cooldown_ms integer, p_ago_ms integer)
+CREATE FUNCTION settle_run(p_job_id bigint, p_version integer, p_outcome fetch_outcome, p_athlete_id bigint, p_cooldown_ms integer, p_ago_ms integer)
 RETURNS text LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE

@@ -5,9 +5,9 @@
 -- jobs adds what it changed, so nobody waits for a common row and the sum is exact in every snapshot.
 -- compact_job_counts() folds the changes together from time to time.
 CREATE TABLE job_count (
-  reason  text   NOT NULL,
-  outcome text,
-  jobs    bigint NOT NULL
+  reason  text          NOT NULL,
+  outcome fetch_outcome,
+  jobs    bigint        NOT NULL
 );
 COMMENT ON TABLE job_count IS 'How many jobs of each reason and outcome there are: the sum over the rows.';
 INSERT INTO job_count SELECT reason, outcome, count(*) FROM activity_fetch_job GROUP BY reason, outcome;

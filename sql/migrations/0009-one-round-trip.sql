@@ -3,7 +3,7 @@
 -- Accepts webhook events of activities for good: ledger row, request and job together, at most one event
 -- for each activity; the n-th element of every array is of the n-th event. p_owners: their athletes, each
 -- once. An exact repeat is counted in the ledger and changes nothing else.
-CREATE FUNCTION accept_events(p_owners bigint[], p_activities bigint[], p_athletes bigint[], p_aspects text[], p_times timestamptz[],
+CREATE FUNCTION accept_events(p_owners bigint[], p_activities bigint[], p_athletes bigint[], p_aspects event_aspect[], p_times timestamptz[],
   p_subscriptions bigint[], p_updates jsonb[])
 RETURNS SETOF fetch_result LANGUAGE plpgsql VOLATILE
 AS $$
@@ -68,7 +68,7 @@ ALTER FUNCTION accept_events SET jit = off;
 -- p_hold_ms: how long an athlete is kept from another call unless end_cooldown sets it exactly before.
 CREATE FUNCTION claim_runs(p_most integer, p_hold_ms integer)
 RETURNS TABLE (claim text, wait_ms double precision, waits_for text, boss_job_id uuid, retry_count integer, attempts integer,
-  job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect text, version integer,
+  job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect event_aspect, version integer,
   needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamptz, scope text,
   athlete_state text, started_at text, requested_at timestamptz, waited_ms double precision)
 LANGUAGE plpgsql VOLATILE
@@ -195,7 +195,7 @@ BEGIN
   -- another run has ended keeps its outcome. (Not "outcome IS NULL": an index would find all open requests.)
   WITH settled AS (
     UPDATE activity_fetch_job j SET outcome = 'stored' FROM unnest(v_runs) r
-    WHERE j.id = ANY (v_jobs) AND j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId" AND coalesce(j.outcome, 'open') = 'open'
+    WHERE j.id = ANY (v_jobs) AND j.id = r."jobId" AND j.version = r.version AND j.boss_job_id = r."bossJobId" AND coalesce(j.outcome::text, 'open') = 'open'
     RETURNING j.id, r."bossJobId" AS boss_job_id, r."bossJobId"::text || ':' || r."retryCount" AS claim,
       EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = j.activity_id OFFSET 0) AS buried
   )

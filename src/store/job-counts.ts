@@ -54,7 +54,7 @@ export async function countJobs(database: Queryable, filter: JobFilter): Promise
   const [row] = await database.query<{ jobs: number }>(
     `SELECT count(*)::int AS jobs FROM activity_fetch_job r
      WHERE ($1::bigint IS NULL OR r.athlete_id = $1) AND ($2::bigint IS NULL OR r.activity_id = $2) AND ($3::text IS NULL OR r.reason = $3)
-       AND (r.outcome = ANY ($4::text[]) OR r.outcome IS NULL AND $5)
+       AND (r.outcome = ANY ($4::fetch_outcome[]) OR r.outcome IS NULL AND $5)
        ${filter.status === 'working' ? `AND ${running}` : filter.status === 'pending' ? `AND NOT ${running}` : ''}`,
     [
       filter.athleteId ?? null,

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { ASPECTS, OUTCOMES } from '../../src/domain/job.ts';
 import type { Database } from '../../src/infra/database.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
 import { MigrationError, migrate, migrationNames } from '../../src/infra/migrate.ts';
@@ -34,6 +35,14 @@ describe('migrate', () => {
     await run();
     const committed = await readFile(new URL('../../sql/schema.sql', import.meta.url), 'utf8');
     expect(await describeSchema(database)).toBe(committed);
+  });
+
+  it('knows the same words as the service', async () => {
+    await run();
+    const [words] = await database.query(
+      'SELECT enum_range(NULL::event_aspect)::text[] AS aspects, enum_range(NULL::fetch_outcome)::text[] AS outcomes',
+    );
+    expect(words).toEqual({ aspects: ASPECTS, outcomes: OUTCOMES });
   });
 
   it('compiles nothing in a function that forbids a kind of plan', async () => {

@@ -146,8 +146,8 @@ async function fill(): Promise<void> {
   await database.query(
     `INSERT INTO activity_fetch_job (activity_id, athlete_id, reason, outcome)
      SELECT n, 1 + n % 2000, CASE WHEN n % 400 = 0 THEN 'manual' WHEN n % 10 = 0 THEN 'polling' ELSE 'webhook' END,
-       CASE WHEN n > ${JOBS - STATES.pending - STATES.working} THEN NULL
-         WHEN n % 100 = 50 AND n <= ${STATES.failed * 100} THEN 'notFound' ELSE 'stored' END
+       (CASE WHEN n > ${JOBS - STATES.pending - STATES.working} THEN NULL
+         WHEN n % 100 = 50 AND n <= ${STATES.failed * 100} THEN 'notFound' ELSE 'stored' END)::fetch_outcome
      FROM generate_series(1, ${JOBS}) n`,
   );
   await database.query(
