@@ -17,7 +17,7 @@ async function begin(athleteId: string): Promise<string> {
 }
 
 /** Lets time pass until the sync fits. */
-async function pass(url: string, fits: (sync: SyncProgress) => boolean, stepMs = 2 * SECOND): Promise<SyncProgress> {
+async function pass(url: string, fits: (sync: SyncProgress) => boolean, stepMs = 5 * SECOND): Promise<SyncProgress> {
   for (;;) {
     const sync = await show(url);
     if (fits(sync)) return sync;
