@@ -1,10 +1,9 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
 /** A module that runs itself once more, in a process of its own, so that its work is not done in the measured one. */
 export interface OtherSelf {
-  readonly process: ChildProcess;
   /** The next message it sends. @throws when it ends instead */
   nextMessage<Message>(): Promise<Message>;
   /** Sends, and resolves with what comes next. */
@@ -29,7 +28,6 @@ export function startOtherSelf(
     return message as Message;
   };
   return {
-    process: child,
     nextMessage,
     ask: <Answer>(question: string | number | object) => {
       const answer = nextMessage<Answer>();
