@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { PgBoss } from 'pg-boss';
 import { systemClock } from '../../src/domain/clock.ts';
@@ -57,24 +58,12 @@ describe("an error in pg-boss's own maintenance", () => {
   it('is counted, so that an alert tells of it', async () => {
     const rig = await startClockedRig({ SERVICE_ROLES: 'web,fetch' });
     try {
-      const counted = async () =>
-        (await metric(rig.service.url, 'activity_sync_errors_total{component="pg-boss"}')) ?? 0;
-      expect(await counted()).toBe(0);
-      const told: string[] = [];
-      const ofTheColumn = new Promise<void>((resolve) => {
-        rig.service.boss.on('error', (error) => {
-          told.push(String(error));
-          if (told.at(-1)?.includes('expire_seconds')) resolve();
-        });
-      });
-      await rig.service.database.query('ALTER TABLE pgboss.job RENAME COLUMN expire_seconds TO gone');
-      await rig.advance(90_000); // it looks after its queues once a minute
-      await ofTheColumn;
-      // Each of them once; it may have more than one thing to do when a minute has passed.
-      const toldBefore = told.length;
-      const count = await counted();
-      expect(count).toBeGreaterThanOrEqual(toldBefore);
-      expect(count).toBeLessThanOrEqual(told.length);
+      // One table, so one lock: renamed in the job table and its partitions, it may meet pg-boss's start in a deadlock.
+      await rig.service.database.query('ALTER TABLE pgboss.queue RENAME COLUMN monitor_on TO gone');
+      const reported = once(rig.service.boss, 'error', { signal: AbortSignal.timeout(10_000) });
+      await rig.advance(2 * 60_000);
+      expect(String(await reported)).toContain('monitor_on');
+      expect(await metric(rig.service.url, 'activity_sync_errors_total{component="pg-boss"}')).toBe(1);
     } finally {
       await rig.close();
     }
