@@ -18,8 +18,8 @@ const ATHLETES = 200;
 const ROUNDS = 9;
 const JOBS = Number(process.argv[2] ?? 2000);
 
-const postgres = await startBenchPostgres();
 const provider = await startPlainProvider();
+const postgres = await startBenchPostgres();
 try {
   const measured = [];
   for (const concurrency of CONCURRENCIES) measured.push({ concurrency, ...(await measure(concurrency)) });

@@ -1,4 +1,5 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { startSimulator } from '../../src/simulator/simulator.ts';
 import { runsAsOtherSelf, startOtherSelf } from './child-process.ts';
 import type { BenchAthlete } from './simulator-process.ts';
@@ -12,7 +13,7 @@ export interface PlainProvider {
   url: string;
   /** Athletes with so many activities each; no id is given twice. */
   addAthletes(counts: readonly number[]): BenchAthlete[];
-  /** Resolves when so many calls have arrived since the last time that this resolved. */
+  /** Resolves when so many calls have arrived since the last time that this resolved. @throws after five minutes */
   arrivals(count: number): Promise<void>;
   stop(): Promise<void>;
 }
@@ -21,6 +22,7 @@ const FIRST_ATHLETE = 7_000_000;
 /** An activity's id is its athlete's, followed by as many digits as this has zeros. */
 const ACTIVITIES_OF_AN_ATHLETE = 100_000;
 const FAR_FUTURE_S = 4_000_000_000;
+const ARRIVALS_WITHIN_MS = 300_000;
 const ANSWERS = 16;
 const REQUEST = /^GET \/api\/v3\/activities\/(\d+) HTTP\/1\.1\r\n/;
 const END_OF_HEAD = '\r\n\r\n';
@@ -43,7 +45,18 @@ export async function startPlainProvider(): Promise<PlainProvider> {
           activityIds: Array.from({ length: count }, (_, n) => String(athleteId * ACTIVITIES_OF_AN_ATHLETE + n)),
         };
       }),
-    arrivals: (count) => other.ask(count),
+    arrivals: async (count) => {
+      const late = new AbortController();
+      const tooLate = delay(ARRIVALS_WITHIN_MS, undefined, { signal: late.signal }).then(() => {
+        throw new Error(`Fewer than ${count} calls arrived within ${ARRIVALS_WITHIN_MS / 1000} s.`);
+      });
+      tooLate.catch(() => undefined); // the timer is taken back below
+      try {
+        await Promise.race([other.ask(count), tooLate]);
+      } finally {
+        late.abort();
+      }
+    },
     stop: () => other.stop(),
   };
 }
