@@ -1011,6 +1011,34 @@ CREATE OR REPLACE FUNCTION public.reason_of_lane(p_priority integer)
 AS $function$ SELECT CASE p_priority % 4 WHEN 1 THEN 'webhook' WHEN 2 THEN 'manual' ELSE 'polling' END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.renew_grant(p_reason text, p_granted_at timestamp with time zone, OUT opens_at timestamp with time zone, OUT taken boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  b rate_budget;
+  v_now timestamptz := sync_clock();
+  v_interval interval;
+  v_turn interval;
+  v_end timestamptz;
+BEGIN
+  SELECT * INTO b FROM rate_budget;
+  v_interval := b.interval_ms * interval '1 ms';
+  v_turn := (b.guard_ms + b.lag_ms) * interval '1 ms';
+  v_end := date_bin(v_interval, p_granted_at, 'epoch') + v_interval;
+  IF p_granted_at >= v_end - v_turn THEN
+    v_end := v_end + v_interval; -- charged to both
+  END IF;
+  taken := v_now >= v_end - v_turn;
+  IF taken THEN
+    opens_at := take_budget_at_once(p_reason);
+  ELSIF b.blocked_until > v_now THEN
+    opens_at := b.blocked_until;
+  END IF;
+END
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.reopen_jobs(p_job_ids bigint[])
  RETURNS integer
  LANGUAGE plpgsql

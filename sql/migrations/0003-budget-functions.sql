@@ -152,6 +152,34 @@ BEGIN
 END
 $$;
 
+-- Makes a call good again that was granted at p_granted_at and has not left yet: it is still charged to the
+-- window that it would count in now, or another call is taken. opens_at as take_budget_at_once returns it.
+CREATE FUNCTION renew_grant(p_reason text, p_granted_at timestamptz, OUT opens_at timestamptz, OUT taken boolean)
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+  b rate_budget;
+  v_now timestamptz := sync_clock();
+  v_interval interval;
+  v_turn interval;
+  v_end timestamptz;
+BEGIN
+  SELECT * INTO b FROM rate_budget;
+  v_interval := b.interval_ms * interval '1 ms';
+  v_turn := (b.guard_ms + b.lag_ms) * interval '1 ms';
+  v_end := date_bin(v_interval, p_granted_at, 'epoch') + v_interval;
+  IF p_granted_at >= v_end - v_turn THEN
+    v_end := v_end + v_interval; -- charged to both
+  END IF;
+  taken := v_now >= v_end - v_turn;
+  IF taken THEN
+    opens_at := take_budget_at_once(p_reason);
+  ELSIF b.blocked_until > v_now THEN
+    opens_at := b.blocked_until;
+  END IF;
+END
+$$;
+
 -- The provider's own figures correct the bucket upwards: others may use the same credentials. p_age_ms:
 -- how long ago the call left that was answered. Near the turn of a window or of a day the answer may
 -- speak of the other one, and is left alone.

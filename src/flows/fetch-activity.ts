@@ -16,7 +16,7 @@ export interface FetchDependencies extends EndRunDependencies {
   provider: Provider;
   accessTokens: AccessTokens;
   budget: Budget;
-  /** How old a grant of the budget may be when its call leaves; an older one may count in another window. */
+  /** How old a grant of the budget may be when its call leaves; an older one is renewed, its window may be over. */
   grantValidMs: number;
   /** After the claim, a call must leave within this time: no longer is the athlete kept from another one. */
   callWithinMs: number;
@@ -72,26 +72,33 @@ async function callProvider(deps: FetchDependencies, run: Run, end: RunEndings, 
       : undefined;
   const token = await end.outlast(() => deps.accessTokens.get(run.athleteId, known));
   // A refresh, or a process that stood still, has used up the time.
-  if (performance.now() - run.claimedAt > deps.grantValidMs) await takeAnotherCall(deps, run, end, false);
+  if (performance.now() - run.claimedAt > deps.grantValidMs)
+    await waitForGrant(deps, run, end, false, () => deps.budget.renew(run.reason, run.startedAt));
   try {
     return checkAnswer(run, await deps.provider.getActivity(token, run.activityId, signal));
   } catch (error) {
     if (!(error instanceof ProviderError && error.code === 'UNAUTHORIZED')) throw error;
     // Once only: a new token, another call out of the budget, the same request again.
     const fresh = await end.outlast(() => deps.accessTokens.get(run.athleteId, undefined, token));
-    await takeAnotherCall(deps, run, end, true);
+    await waitForGrant(deps, run, end, true, () => deps.budget.take(run.reason));
     return checkAnswer(run, await deps.provider.getActivity(fresh, run.activityId, signal));
   }
 }
 
-/** Takes one more call for a run, while the athlete is still kept for it. @throws CallPutOff */
-async function takeAnotherCall(deps: FetchDependencies, run: Run, end: RunEndings, called: boolean): Promise<void> {
+/** Asks for a call while the athlete is still kept for it. @throws CallPutOff */
+async function waitForGrant(
+  deps: FetchDependencies,
+  run: Run,
+  end: RunEndings,
+  called: boolean,
+  ask: () => Promise<Date | undefined>,
+): Promise<void> {
   const checkTime = () => {
     if (performance.now() - run.claimedAt > deps.callWithinMs)
       throw new CallPutOff('The call could not leave in time; the job waits for its next turn.', new Date(0), called);
   };
   checkTime();
-  const opensAt = await end.outlast(() => deps.budget.take(run.reason));
+  const opensAt = await end.outlast(ask);
   if (opensAt) throw new CallPutOff('The budget has no call left for this job just now.', opensAt, called);
   checkTime(); // the database may have kept the grant waiting
 }

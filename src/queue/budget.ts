@@ -33,6 +33,13 @@ export interface BudgetState {
 export interface Budget {
   /** Takes one call. @returns undefined when granted, else when to ask again (database time) */
   take(reason: Reason): Promise<Date | undefined>;
+  /**
+   * Makes a grant good again whose call has not left in time: it is used where it still counts, else another
+   * one is taken.
+   * @param grantedAt database time
+   * @returns as `take` does
+   */
+  renew(reason: Reason, grantedAt: string): Promise<Date | undefined>;
   /** Corrects the count by the provider's own, from the answer to a call that left `ageMs` ago. */
   correct(usage: ProviderUsage, ageMs: number): Promise<void>;
   /**
@@ -60,6 +67,14 @@ export function createBudget(
         reason,
       ]);
       onTake(reason, row?.opens_at ? 'refused' : 'granted');
+      return row?.opens_at ?? undefined;
+    },
+    renew: async (reason, grantedAt) => {
+      const [row] = await database.query<{ opens_at: Date | null; taken: boolean }>(
+        'SELECT opens_at, taken FROM renew_grant($1, $2::text::timestamptz)',
+        [reason, grantedAt],
+      );
+      if (row?.taken) onTake(reason, row.opens_at ? 'refused' : 'granted');
       return row?.opens_at ?? undefined;
     },
     correct: async (usage, ageMs) => {
