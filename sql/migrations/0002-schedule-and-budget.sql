@@ -9,7 +9,9 @@ CREATE TABLE athlete_schedule (
   cooldown_until timestamptz NOT NULL DEFAULT '-infinity',
   webhook_due_at timestamptz,
   manual_due_at  timestamptz,
-  polling_due_at timestamptz
+  polling_due_at timestamptz,
+  claim_id       uuid,   -- the last claim that took jobs from here; the claimer's own name for it
+  claimed_jobs   uuid[]  -- the pg-boss jobs that it took, for a claimer whose answer was lost with the connection
 );
 CREATE INDEX athlete_schedule_webhook ON athlete_schedule (webhook_due_at) WHERE webhook_due_at IS NOT NULL;
 CREATE INDEX athlete_schedule_manual ON athlete_schedule (manual_due_at) WHERE manual_due_at IS NOT NULL;

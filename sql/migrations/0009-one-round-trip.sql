@@ -66,7 +66,8 @@ ALTER FUNCTION accept_events SET jit = off;
 -- row for each: claim is 'run', or 'orphan' for a job whose request is gone. When fewer could be claimed, a
 -- last row says when to ask again ('wait'; wait_ms null: nothing waits), or to do so at once ('again').
 -- p_hold_ms: how long an athlete is kept from another call unless end_cooldown sets it exactly before.
-CREATE FUNCTION claim_runs(p_most integer, p_hold_ms integer)
+-- p_claim: the caller's name for this claim, by which lost_runs finds what it took.
+CREATE FUNCTION claim_runs(p_most integer, p_hold_ms integer, p_claim uuid)
 RETURNS TABLE (claim text, wait_ms double precision, waits_for text, boss_job_id uuid, retry_count integer, attempts integer,
   job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect event_aspect, version integer,
   needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamptz, scope text,
@@ -118,7 +119,7 @@ BEGIN
       b := spend_call(b, v_turn.reason, v_now);
       v_spent := true;
     END IF;
-    v_done := turn_lane(v_turn.lane, v_now, CASE WHEN needs_call THEN v_now + p_hold_ms * interval '1 ms' ELSE '-infinity' END);
+    v_done := turn_lane(v_turn.lane, v_now, CASE WHEN needs_call THEN v_now + p_hold_ms * interval '1 ms' ELSE '-infinity' END, p_claim, boss_job_id);
     RETURN NEXT;
   END LOOP;
   IF v_spent THEN
@@ -132,14 +133,33 @@ $$;
 
 -- A plan made while the tables were empty must not scan them once they are full, and is good for every
 -- number of jobs.
-ALTER FUNCTION claim_runs(integer, integer) SET enable_seqscan = off;
-ALTER FUNCTION claim_runs(integer, integer) SET enable_hashjoin = off;
-ALTER FUNCTION claim_runs(integer, integer) SET enable_mergejoin = off;
-ALTER FUNCTION claim_runs(integer, integer) SET enable_material = off;
-ALTER FUNCTION claim_runs(integer, integer) SET jit = off; -- PostgreSQL 15 to 17 take a scan that is "off" for a costly one, and compile it each time
-ALTER FUNCTION claim_runs(integer, integer) SET enable_bitmapscan = off;
-ALTER FUNCTION claim_runs(integer, integer) SET enable_sort = off;
-ALTER FUNCTION claim_runs(integer, integer) SET plan_cache_mode = force_generic_plan;
+ALTER FUNCTION claim_runs(integer, integer, uuid) SET enable_seqscan = off;
+ALTER FUNCTION claim_runs(integer, integer, uuid) SET enable_hashjoin = off;
+ALTER FUNCTION claim_runs(integer, integer, uuid) SET enable_mergejoin = off;
+ALTER FUNCTION claim_runs(integer, integer, uuid) SET enable_material = off;
+ALTER FUNCTION claim_runs(integer, integer, uuid) SET jit = off; -- PostgreSQL 15 to 17 take a scan that is "off" for a costly one, and compile it each time
+ALTER FUNCTION claim_runs(integer, integer, uuid) SET enable_bitmapscan = off;
+ALTER FUNCTION claim_runs(integer, integer, uuid) SET enable_sort = off;
+ALTER FUNCTION claim_runs(integer, integer, uuid) SET plan_cache_mode = force_generic_plan;
+
+-- The runs of claims whose answers were lost, as far as nobody has taken them back: held says whether the
+-- claim keeps the athlete from other calls. Waits for a claim that is still under way.
+CREATE FUNCTION lost_runs(p_claims uuid[])
+RETURNS TABLE (boss_job_id uuid, retry_count integer, attempts integer, job_id bigint, started_at text, version integer, held boolean)
+LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+  PERFORM lock_budget();
+  RETURN QUERY
+    SELECT f.boss_job_id, f.retry_count, f.attempts, r.id, f.started_on::text, r.version - (r.requested_at > f.started_on)::int,
+      s.athlete_id = r.athlete_id
+    FROM athlete_schedule s
+      CROSS JOIN unnest(s.claimed_jobs) job
+      JOIN fetch_queue() f ON f.boss_job_id = job AND f.running
+      JOIN activity_fetch_job r ON r.activity_id = f.activity_id AND r.boss_job_id = f.boss_job_id
+    WHERE s.claim_id = ANY (p_claims);
+END
+$$;
 
 -- A run with what was fetched, as store_runs takes it; n is its number in the batch, from 1.
 CREATE TYPE stored_run AS (

@@ -1,6 +1,5 @@
 import { createListPage } from '../flows/list-page.ts';
 import { budgetMargins } from '../queue/budget.ts';
-import { createClaimRuns } from '../queue/claim.ts';
 import { createTileSource, type TileSource } from '../thumbnail/tile-source.ts';
 import { FetchWorker } from '../workers/fetch-worker.ts';
 import { HistoryRecorder } from '../workers/history-recorder.ts';
@@ -35,7 +34,6 @@ export function createWorkers(parts: Parts): { workers: Worker[]; close(): void 
     workers.push(
       new FetchWorker({
         ...parts,
-        claimRuns: createClaimRuns(parts.database, parts.boss),
         backoff,
         cooldownMs: config.PROVIDER_ATHLETE_COOLDOWN,
         grantValidMs: budgetMargins(config.PROVIDER_RATE_LIMIT_INTERVAL).lagMs,

@@ -1,6 +1,6 @@
 import type { PgBoss } from 'pg-boss';
 import type { Database, Queryable } from '../infra/database.ts';
-import { type ClaimRow, type Claims, type Run, readClaims } from '../queue/claim.ts';
+import { type ClaimRow, type Claims, type NameClaim, type Run, readClaims } from '../queue/claim.ts';
 import { type Cooldown, completeRun, SupersededError } from '../queue/settle.ts';
 import { requestThumbnail } from '../queue/thumbnail-queue.ts';
 import { type Activity, saveActivity } from '../store/activities.ts';
@@ -31,6 +31,7 @@ export interface Successors {
   /** @returns how many to claim when so many end */
   wanted(ending: number): number;
   holdMs: number;
+  nameClaim: NameClaim;
   /** How many runs are under way, those that end included. */
   running(): number;
   start(runs: Run[], asked: number): void;
@@ -46,7 +47,7 @@ export function createStoreRun(database: Database, boss: PgBoss, successors: Suc
     keyOf: ({ run }) => run.activityId,
     run: async (batch) => {
       const asked = successors.wanted(batch.length);
-      const { results, claims } = await storeTogether(pipeline, database, boss, batch, asked, successors.holdMs);
+      const { results, claims } = await storeTogether(pipeline, database, boss, batch, asked, successors);
       const follow = asked > 0 ? () => successors.start(claims.runs, asked) : undefined;
       return results.map((result, n) => (n === 0 ? { result, follow } : { result }));
     },
@@ -94,7 +95,7 @@ interface RunToStore {
 const STORE_AND_CLAIM = `
   SELECT s.results, c.*
   FROM store_runs($1::text::jsonb, $2::text::json) s (results)
-  LEFT JOIN LATERAL claim_runs(CASE WHEN s.results IS NOT NULL THEN $3::integer END, $4) c ON true`;
+  LEFT JOIN LATERAL claim_runs(CASE WHEN s.results IS NOT NULL THEN $3::integer END, $4, $5) c ON true`;
 
 async function storeTogether(
   pipeline: Queryable,
@@ -102,7 +103,7 @@ async function storeTogether(
   boss: PgBoss,
   batch: readonly RunToStore[],
   asked: number,
-  holdMs: number,
+  { holdMs, nameClaim }: Successors,
 ): Promise<{ results: StoreResult[]; claims: Claims }> {
   const runs = batch.map(({ run, activity, cooldown, answeredAt }, n) => ({
     ...activity,
@@ -117,12 +118,15 @@ async function storeTogether(
   }));
   const details = `[${batch.map(({ detail }) => detail).join(',')}]`;
   const claimedAt = performance.now();
-  const rows = await pipeline.query<ClaimRow & { results: StoreResult[] }>(STORE_AND_CLAIM, [
-    JSON.stringify(runs),
-    details,
-    asked,
-    holdMs,
-  ]);
+  const rows = await nameClaim((claimId) =>
+    pipeline.query<ClaimRow & { results: StoreResult[] }>(STORE_AND_CLAIM, [
+      JSON.stringify(runs),
+      details,
+      asked,
+      holdMs,
+      claimId,
+    ]),
+  );
   return { results: rows[0]?.results ?? [], claims: await readClaims(database, boss, rows, claimedAt) };
 }
 

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import type { Aspect, Reason } from '../domain/job.ts';
@@ -52,11 +53,20 @@ export interface Claims {
  */
 export type ClaimRuns = (most: number, holdMs: number) => Promise<Claims>;
 
-export function createClaimRuns(database: Database, boss: PgBoss): ClaimRuns {
+/** Makes a claim under a name of its own, a UUID, by which its jobs are found when its answer is lost. */
+export type NameClaim = <T>(claim: (claimId: string) => Promise<T>) => Promise<T>;
+
+export function createClaimRuns(
+  database: Database,
+  boss: PgBoss,
+  nameClaim: NameClaim = (claim) => claim(randomUUID()),
+): ClaimRuns {
   return async (most, holdMs) => {
     for (;;) {
       const claimedAt = performance.now();
-      const rows = await database.query<ClaimRow>('SELECT * FROM claim_runs($1, $2)', [most, holdMs]);
+      const rows = await nameClaim((claimId) =>
+        database.query<ClaimRow>('SELECT * FROM claim_runs($1, $2, $3)', [most, holdMs, claimId]),
+      );
       const claims = await readClaims(database, boss, rows, claimedAt);
       if (claims.runs.length > 0 || rows.some(({ claim }) => claim === 'wait')) return claims;
     }

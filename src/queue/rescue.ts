@@ -1,7 +1,7 @@
 import type { PgBoss } from 'pg-boss';
 import { backoffMs } from '../domain/backoff.ts';
-import type { Database } from '../infra/database.ts';
-import { type ClaimedRun, retryRun, SupersededError } from './settle.ts';
+import type { Database, Queryable } from '../infra/database.ts';
+import { type ClaimedRun, putBackRun, retryRun, SupersededError } from './settle.ts';
 
 /**
  * Takes back the jobs that have been in `working` for too long: their worker died, or is so slow that
@@ -13,7 +13,7 @@ export async function rescueStaleRuns(
   boss: PgBoss,
   options: { staleAfterMs: number; baseMs: number; capMs: number; random: () => number },
 ): Promise<number> {
-  const stale = await database.query<StaleRow>(
+  const stale = await database.query<TakenRow>(
     `SELECT f.boss_job_id, f.retry_count, f.attempts, r.id AS job_id, f.started_on::text AS started_at,
        r.version - (r.requested_at > f.started_on)::int AS version
      FROM fetch_queue() f JOIN activity_fetch_job r ON r.activity_id = f.activity_id AND r.boss_job_id = f.boss_job_id
@@ -21,8 +21,34 @@ export async function rescueStaleRuns(
      ORDER BY f.started_on LIMIT 1000`,
     [options.staleAfterMs],
   );
-  let rescued = 0;
-  for (const row of stale) {
+  const error = `The worker did not finish within ${options.staleAfterMs} ms; the job was taken back.`;
+  return takeEach(database, stale, (tx, run) =>
+    retryRun(boss, tx, run, error, backoffMs(run.attempts, options, options.random())),
+  );
+}
+
+/**
+ * Puts the jobs back that were claimed for nobody, since the answer to the claim was lost. Counts no attempt,
+ * and ends the cooldown that the claim began: nobody was called.
+ * @param claimIds the claims' names
+ * @returns how many were put back
+ */
+export async function putBackLostRuns(database: Database, boss: PgBoss, claimIds: readonly string[]): Promise<number> {
+  const lost = await database.query<TakenRow & { held: boolean }>('SELECT * FROM lost_runs($1)', [claimIds]);
+  const error = 'The connection to the database broke before the worker heard of its claim; the job was put back.';
+  return takeEach(database, lost, (tx, run, { held }) =>
+    putBackRun(boss, tx, run, error, new Date(0), { cooldownMs: 0, answeredAgoMs: held ? 0 : undefined }),
+  );
+}
+
+/** Ends each run in a transaction of its own. @returns how many had not ended otherwise meanwhile */
+async function takeEach<Row extends TakenRow>(
+  database: Database,
+  rows: readonly Row[],
+  end: (tx: Queryable, run: ClaimedRun, row: Row) => Promise<unknown>,
+): Promise<number> {
+  let taken = 0;
+  for (const row of rows) {
     const run: ClaimedRun = {
       bossJobId: row.boss_job_id,
       retryCount: row.retry_count,
@@ -31,21 +57,18 @@ export async function rescueStaleRuns(
       version: row.version, // one less than the newest when requests came after the claim
       startedAt: row.started_at,
     };
-    const error = `The worker did not finish within ${options.staleAfterMs} ms; the job was taken back.`;
     try {
-      await database.transaction((tx) =>
-        retryRun(boss, tx, run, error, backoffMs(run.attempts, options, options.random())),
-      );
-      rescued += 1;
+      await database.transaction((tx) => end(tx, run, row));
+      taken += 1;
     } catch (problem) {
       // It finished, or another replica took it back, between the look and the lock.
       if (!(problem instanceof SupersededError)) throw problem;
     }
   }
-  return rescued;
+  return taken;
 }
 
-interface StaleRow {
+interface TakenRow {
   boss_job_id: string;
   retry_count: number;
   attempts: number;

@@ -1,10 +1,11 @@
 import type { Clock } from '../domain/clock.ts';
 import type { RunResult } from '../flows/end-run.ts';
 import { type FetchDependencies, fetchActivity } from '../flows/fetch-activity.ts';
+import { LostClaims } from '../flows/lost-claims.ts';
 import { createStoreRun } from '../flows/store-run.ts';
 import type { Config } from '../infra/config.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
-import type { ClaimRuns, Run } from '../queue/claim.ts';
+import { createClaimRuns, type Run } from '../queue/claim.ts';
 import { rescueStaleRuns, wakeForgottenLanes } from '../queue/rescue.ts';
 import { SupersededError } from '../queue/settle.ts';
 import { Repeater } from './repeater.ts';
@@ -14,7 +15,6 @@ const COMPONENT = 'fetch';
 const LANE_CHECK_MS = 60_000;
 
 type FetchWorkerDependencies = Omit<FetchDependencies, 'storeRun'> & {
-  claimRuns: ClaimRuns;
   clock: Clock;
   config: Config;
   hub: NotifyHub;
@@ -27,6 +27,7 @@ type FetchWorkerDependencies = Omit<FetchDependencies, 'storeRun'> & {
 export class FetchWorker {
   readonly #deps: FetchWorkerDependencies & FetchDependencies;
   readonly #loop: WorkerLoop<Run>;
+  readonly #lostClaims: LostClaims;
   readonly #rescue: Repeater;
   readonly #laneCheck: Repeater;
   #unsubscribe: (() => void)[] = [];
@@ -34,8 +35,16 @@ export class FetchWorker {
   constructor(deps: FetchWorkerDependencies) {
     const { clock, logger, metrics, config } = deps;
     const holdMs = config.PROVIDER_ATHLETE_COOLDOWN + config.FETCH_TIMEOUT_MS;
+    this.#lostClaims = new LostClaims({
+      ...deps,
+      staleAfterMs: config.FETCH_STALE_AFTER_MS,
+      onPutBack: () => this.#loop.wake(),
+    });
+    const { nameClaim } = this.#lostClaims;
+    const claimRuns = createClaimRuns(deps.database, deps.boss, nameClaim);
     const storeRun = createStoreRun(deps.database, deps.boss, {
       holdMs,
+      nameClaim,
       wanted: (ending) => this.#loop.successors(ending),
       running: () => this.#loop.busy,
       start: (runs, asked) => this.#loop.follow(runs, asked),
@@ -46,7 +55,7 @@ export class FetchWorker {
       slots: config.FETCH_CONCURRENCY,
       pollIntervalMs: config.FETCH_POLL_INTERVAL_MS,
       claim: async (most) => {
-        const { runs, waitMs } = await deps.claimRuns(most, holdMs);
+        const { runs, waitMs } = await claimRuns(most, holdMs);
         return { jobs: runs, waitMs };
       },
       run: (run, signal) => this.#run(run, signal),
@@ -86,6 +95,7 @@ export class FetchWorker {
   async stop(graceMs: number): Promise<void> {
     for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
     await Promise.all([this.#rescue.stop(), this.#laneCheck.stop(), this.#loop.stop(graceMs)]);
+    await this.#lostClaims.stop();
   }
 
   async #run(run: Run, signal: AbortSignal): Promise<void> {
