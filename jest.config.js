@@ -11,6 +11,7 @@ export default {
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   testEnvironment: '<rootDir>/test/support/leak-checking-environment.ts',
+  testSequencer: '<rootDir>/test/support/longest-first.js',
   maxWorkers: 2,
   testTimeout: 30000,
 };
