@@ -625,7 +625,7 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.claim_runs(p_most integer, p_hold_ms integer, p_claim uuid)
+CREATE OR REPLACE FUNCTION public.claim_runs(p_most integer, p_hold_ms integer, p_mark uuid)
  RETURNS TABLE(claim text, wait_ms double precision, waits_for text, boss_job_id uuid, retry_count integer, attempts integer, job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect event_aspect, version integer, needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamp with time zone, scope text, athlete_state text, started_at text, requested_at timestamp with time zone, waited_ms double precision)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
@@ -682,7 +682,7 @@ BEGIN
       b := spend_call(b, v_turn.reason, v_now);
       v_spent := true;
     END IF;
-    v_done := turn_lane(v_turn.lane, v_now, CASE WHEN needs_call THEN v_now + p_hold_ms * interval '1 ms' ELSE '-infinity' END, p_claim, boss_job_id);
+    v_done := turn_lane(v_turn.lane, v_now, CASE WHEN needs_call THEN v_now + p_hold_ms * interval '1 ms' ELSE '-infinity' END, p_mark, boss_job_id);
     RETURN NEXT;
   END LOOP;
   IF v_spent THEN
@@ -956,7 +956,7 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.lost_runs(p_claims uuid[])
+CREATE OR REPLACE FUNCTION public.lost_runs(p_marks uuid[])
  RETURNS TABLE(boss_job_id uuid, retry_count integer, attempts integer, job_id bigint, started_at text, version integer, held boolean)
  LANGUAGE plpgsql
 AS $function$
@@ -969,7 +969,7 @@ BEGIN
       CROSS JOIN unnest(s.claimed_jobs) job
       JOIN fetch_queue() f ON f.boss_job_id = job AND f.running
       JOIN activity_fetch_job r ON r.activity_id = f.activity_id AND r.boss_job_id = f.boss_job_id
-    WHERE s.claim_id = ANY (p_claims);
+    WHERE s.claim_mark = ANY (p_marks);
 END
 $function$
 ;
@@ -1400,14 +1400,14 @@ $function$
 
 -- FUNCTION public.time_ordered_uuid() RETURNS uuid: its body depends on the version of the server
 
-CREATE OR REPLACE FUNCTION public.turn_lane(p_lane integer, p_at timestamp with time zone, p_until timestamp with time zone, p_claim uuid, p_job uuid)
+CREATE OR REPLACE FUNCTION public.turn_lane(p_lane integer, p_at timestamp with time zone, p_until timestamp with time zone, p_mark uuid, p_job uuid)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
 BEGIN
   UPDATE athlete_schedule s SET
-    claim_id = p_claim,
-    claimed_jobs = CASE WHEN s.claim_id = p_claim THEN s.claimed_jobs END || p_job,
+    claim_mark = p_mark,
+    claimed_jobs = CASE WHEN s.claim_mark = p_mark THEN s.claimed_jobs END || p_job,
     cooldown_until = greatest(s.cooldown_until, p_until),
     webhook_due_at = CASE WHEN p_lane % 4 = 1 THEN w.due_at WHEN s.webhook_due_at IS NOT NULL THEN greatest(s.webhook_due_at, p_until) END,
     manual_due_at = CASE WHEN p_lane % 4 = 2 THEN w.due_at WHEN s.manual_due_at IS NOT NULL THEN greatest(s.manual_due_at, p_until) END,
@@ -1539,7 +1539,7 @@ CREATE TABLE athlete_schedule (
   webhook_due_at timestamp with time zone,
   manual_due_at timestamp with time zone,
   polling_due_at timestamp with time zone,
-  claim_id uuid,
+  claim_mark uuid,
   claimed_jobs uuid[],
   CONSTRAINT athlete_schedule_pkey PRIMARY KEY (athlete_id),
   CONSTRAINT athlete_schedule_lane_once UNIQUE (lane)

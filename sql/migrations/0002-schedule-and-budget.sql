@@ -10,8 +10,8 @@ CREATE TABLE athlete_schedule (
   webhook_due_at timestamptz,
   manual_due_at  timestamptz,
   polling_due_at timestamptz,
-  claim_id       uuid,   -- the last claim that took jobs from here; the claimer's own name for it
-  claimed_jobs   uuid[]  -- the pg-boss jobs that it took, for a claimer whose answer was lost with the connection
+  claim_mark     uuid,   -- the mark under which jobs were last claimed from here
+  claimed_jobs   uuid[]  -- the pg-boss jobs claimed under it: found by the claimer whose answer was lost with the connection
 );
 CREATE INDEX athlete_schedule_webhook ON athlete_schedule (webhook_due_at) WHERE webhook_due_at IS NOT NULL;
 CREATE INDEX athlete_schedule_manual ON athlete_schedule (manual_due_at) WHERE manual_due_at IS NOT NULL;

@@ -112,14 +112,14 @@ AS $$
   ORDER BY j.priority DESC, j.created_on, j.start_after
 $$;
 
--- A lane's next turn after the claim p_claim took p_job from it at p_at: the athlete is kept from another call until
+-- A lane's next turn after p_job was claimed from it at p_at, under p_mark: the athlete is kept from another call until
 -- p_until (-infinity where the provider is not called), and the lane is due again when more waits in it.
-CREATE FUNCTION turn_lane(p_lane integer, p_at timestamptz, p_until timestamptz, p_claim uuid, p_job uuid) RETURNS boolean LANGUAGE plpgsql VOLATILE
+CREATE FUNCTION turn_lane(p_lane integer, p_at timestamptz, p_until timestamptz, p_mark uuid, p_job uuid) RETURNS boolean LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
   UPDATE athlete_schedule s SET
-    claim_id = p_claim,
-    claimed_jobs = CASE WHEN s.claim_id = p_claim THEN s.claimed_jobs END || p_job,
+    claim_mark = p_mark,
+    claimed_jobs = CASE WHEN s.claim_mark = p_mark THEN s.claimed_jobs END || p_job,
     cooldown_until = greatest(s.cooldown_until, p_until),
     webhook_due_at = CASE WHEN p_lane % 4 = 1 THEN w.due_at WHEN s.webhook_due_at IS NOT NULL THEN greatest(s.webhook_due_at, p_until) END,
     manual_due_at = CASE WHEN p_lane % 4 = 2 THEN w.due_at WHEN s.manual_due_at IS NOT NULL THEN greatest(s.manual_due_at, p_until) END,

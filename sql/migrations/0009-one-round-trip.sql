@@ -66,8 +66,8 @@ ALTER FUNCTION accept_events SET jit = off;
 -- row for each: claim is 'run', or 'orphan' for a job whose request is gone. When fewer could be claimed, a
 -- last row says when to ask again ('wait'; wait_ms null: nothing waits), or to do so at once ('again').
 -- p_hold_ms: how long an athlete is kept from another call unless end_cooldown sets it exactly before.
--- p_claim: the caller's name for this claim, by which lost_runs finds what it took.
-CREATE FUNCTION claim_runs(p_most integer, p_hold_ms integer, p_claim uuid)
+-- p_mark: the caller's own mark, by which lost_runs finds what was claimed.
+CREATE FUNCTION claim_runs(p_most integer, p_hold_ms integer, p_mark uuid)
 RETURNS TABLE (claim text, wait_ms double precision, waits_for text, boss_job_id uuid, retry_count integer, attempts integer,
   job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect event_aspect, version integer,
   needs_call boolean, known_athlete boolean, known_activity boolean, access_token text, token_expires_at timestamptz, scope text,
@@ -119,7 +119,7 @@ BEGIN
       b := spend_call(b, v_turn.reason, v_now);
       v_spent := true;
     END IF;
-    v_done := turn_lane(v_turn.lane, v_now, CASE WHEN needs_call THEN v_now + p_hold_ms * interval '1 ms' ELSE '-infinity' END, p_claim, boss_job_id);
+    v_done := turn_lane(v_turn.lane, v_now, CASE WHEN needs_call THEN v_now + p_hold_ms * interval '1 ms' ELSE '-infinity' END, p_mark, boss_job_id);
     RETURN NEXT;
   END LOOP;
   IF v_spent THEN
@@ -142,9 +142,9 @@ ALTER FUNCTION claim_runs(integer, integer, uuid) SET enable_bitmapscan = off;
 ALTER FUNCTION claim_runs(integer, integer, uuid) SET enable_sort = off;
 ALTER FUNCTION claim_runs(integer, integer, uuid) SET plan_cache_mode = force_generic_plan;
 
--- The runs of claims whose answers were lost, as far as nobody has taken them back: held says whether the
+-- The runs that were claimed under these marks, as far as nobody has taken them back: held says whether the
 -- claim keeps the athlete from other calls. Waits for a claim that is still under way.
-CREATE FUNCTION lost_runs(p_claims uuid[])
+CREATE FUNCTION lost_runs(p_marks uuid[])
 RETURNS TABLE (boss_job_id uuid, retry_count integer, attempts integer, job_id bigint, started_at text, version integer, held boolean)
 LANGUAGE plpgsql VOLATILE
 AS $$
@@ -157,7 +157,7 @@ BEGIN
       CROSS JOIN unnest(s.claimed_jobs) job
       JOIN fetch_queue() f ON f.boss_job_id = job AND f.running
       JOIN activity_fetch_job r ON r.activity_id = f.activity_id AND r.boss_job_id = f.boss_job_id
-    WHERE s.claim_id = ANY (p_claims);
+    WHERE s.claim_mark = ANY (p_marks);
 END
 $$;
 

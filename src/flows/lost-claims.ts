@@ -3,7 +3,7 @@ import type { PgBoss } from 'pg-boss';
 import type { Database } from '../infra/database.ts';
 import { isDatabaseAway } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
-import type { NameClaim } from '../queue/claim.ts';
+import type { MarkClaims } from '../queue/claim.ts';
 import { putBackLostRuns } from '../queue/rescue.ts';
 import { outlastDatabase } from './outlast-database.ts';
 
@@ -22,7 +22,7 @@ interface LostClaimsDependencies {
  */
 export class LostClaims {
   readonly #deps: LostClaimsDependencies;
-  readonly #ids = new Set<string>();
+  readonly #marks = new Set<string>();
   readonly #abort = new AbortController();
   #recovery: Promise<void> | undefined;
 
@@ -30,13 +30,13 @@ export class LostClaims {
     this.#deps = deps;
   }
 
-  readonly nameClaim: NameClaim = async (claim) => {
-    const id = randomUUID();
+  readonly markClaims: MarkClaims = async (claim) => {
+    const mark = randomUUID();
     try {
-      return await claim(id);
+      return await claim(mark);
     } catch (error) {
       if (isDatabaseAway(error) && !this.#abort.signal.aborted) {
-        this.#ids.add(id);
+        this.#marks.add(mark);
         this.#recovery ??= this.#recover();
       }
       throw error;
@@ -53,13 +53,13 @@ export class LostClaims {
     const { database, boss, logger, staleAfterMs, onPutBack } = this.#deps;
     const until = performance.now() + staleAfterMs;
     try {
-      while (this.#ids.size > 0) {
+      while (this.#marks.size > 0) {
         // Read anew in each try: while the database is away, more are lost.
         const putBack = await outlastDatabase(
           async () => {
-            const ids = [...this.#ids];
-            const jobs = await putBackLostRuns(database, boss, ids);
-            for (const id of ids) this.#ids.delete(id);
+            const marks = [...this.#marks];
+            const jobs = await putBackLostRuns(database, boss, marks);
+            for (const mark of marks) this.#marks.delete(mark);
             return jobs;
           },
           { until, signal: this.#abort.signal },
@@ -69,7 +69,7 @@ export class LostClaims {
         onPutBack();
       }
     } catch (error) {
-      this.#ids.clear();
+      this.#marks.clear();
       logger.warn('claims were lost with the connection; stale recovery will find their jobs', {
         component: 'fetch',
         error: (error as Error).message,

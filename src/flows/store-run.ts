@@ -1,6 +1,6 @@
 import type { PgBoss } from 'pg-boss';
 import type { Database, Queryable } from '../infra/database.ts';
-import { type ClaimRow, type Claims, type NameClaim, type Run, readClaims } from '../queue/claim.ts';
+import { type ClaimRow, type Claims, type MarkClaims, type Run, readClaims } from '../queue/claim.ts';
 import { type Cooldown, completeRun, SupersededError } from '../queue/settle.ts';
 import { requestThumbnail } from '../queue/thumbnail-queue.ts';
 import { type Activity, saveActivity } from '../store/activities.ts';
@@ -31,7 +31,7 @@ export interface Successors {
   /** @returns how many to claim when so many end */
   wanted(ending: number): number;
   holdMs: number;
-  nameClaim: NameClaim;
+  markClaims: MarkClaims;
   /** How many runs are under way, those that end included. */
   running(): number;
   start(runs: Run[], asked: number): void;
@@ -103,7 +103,7 @@ async function storeTogether(
   boss: PgBoss,
   batch: readonly RunToStore[],
   asked: number,
-  { holdMs, nameClaim }: Successors,
+  { holdMs, markClaims }: Successors,
 ): Promise<{ results: StoreResult[]; claims: Claims }> {
   const runs = batch.map(({ run, activity, cooldown, answeredAt }, n) => ({
     ...activity,
@@ -118,16 +118,11 @@ async function storeTogether(
   }));
   const details = `[${batch.map(({ detail }) => detail).join(',')}]`;
   const claimedAt = performance.now();
-  const rows = await nameClaim((claimId) =>
-    pipeline.query<ClaimRow & { results: StoreResult[] }>(STORE_AND_CLAIM, [
-      JSON.stringify(runs),
-      details,
-      asked,
-      holdMs,
-      claimId,
-    ]),
-  );
-  return { results: rows[0]?.results ?? [], claims: await readClaims(database, boss, rows, claimedAt) };
+  return markClaims(async (mark) => {
+    const values = [JSON.stringify(runs), details, asked, holdMs, mark];
+    const rows = await pipeline.query<ClaimRow & { results: StoreResult[] }>(STORE_AND_CLAIM, values);
+    return { results: rows[0]?.results ?? [], claims: await readClaims(database, boss, rows, claimedAt) };
+  });
 }
 
 function answeredAtOf({ answeredAgoMs = 0 }: Cooldown): number {

@@ -53,21 +53,21 @@ export interface Claims {
  */
 export type ClaimRuns = (most: number, holdMs: number) => Promise<Claims>;
 
-/** Makes a claim under a name of its own, a UUID, by which its jobs are found when its answer is lost. */
-export type NameClaim = <T>(claim: (claimId: string) => Promise<T>) => Promise<T>;
+/** Claims under a mark of its own, a UUID, by which the jobs are found when the answer is lost. */
+export type MarkClaims = <T>(claim: (mark: string) => Promise<T>) => Promise<T>;
 
 export function createClaimRuns(
   database: Database,
   boss: PgBoss,
-  nameClaim: NameClaim = (claim) => claim(randomUUID()),
+  markClaims: MarkClaims = (claim) => claim(randomUUID()),
 ): ClaimRuns {
   return async (most, holdMs) => {
     for (;;) {
       const claimedAt = performance.now();
-      const rows = await nameClaim((claimId) =>
-        database.query<ClaimRow>('SELECT * FROM claim_runs($1, $2, $3)', [most, holdMs, claimId]),
-      );
-      const claims = await readClaims(database, boss, rows, claimedAt);
+      const { rows, claims } = await markClaims(async (mark) => {
+        const rows = await database.query<ClaimRow>('SELECT * FROM claim_runs($1, $2, $3)', [most, holdMs, mark]);
+        return { rows, claims: await readClaims(database, boss, rows, claimedAt) };
+      });
       if (claims.runs.length > 0 || rows.some(({ claim }) => claim === 'wait')) return claims;
     }
   };

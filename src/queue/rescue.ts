@@ -30,11 +30,11 @@ export async function rescueStaleRuns(
 /**
  * Puts the jobs back that were claimed for nobody, since the answer to the claim was lost. Counts no attempt,
  * and ends the cooldown that the claim began: nobody was called.
- * @param claimIds the claims' names
+ * @param marks under which they were claimed
  * @returns how many were put back
  */
-export async function putBackLostRuns(database: Database, boss: PgBoss, claimIds: readonly string[]): Promise<number> {
-  const lost = await database.query<TakenRow & { held: boolean }>('SELECT * FROM lost_runs($1)', [claimIds]);
+export async function putBackLostRuns(database: Database, boss: PgBoss, marks: readonly string[]): Promise<number> {
+  const lost = await database.query<TakenRow & { held: boolean }>('SELECT * FROM lost_runs($1)', [marks]);
   const error = 'The connection to the database broke before the worker heard of its claim; the job was put back.';
   return takeEach(database, lost, (tx, run, { held }) =>
     putBackRun(boss, tx, run, error, new Date(0), { cooldownMs: 0, answeredAgoMs: held ? 0 : undefined }),

@@ -40,11 +40,11 @@ export class FetchWorker {
       staleAfterMs: config.FETCH_STALE_AFTER_MS,
       onPutBack: () => this.#loop.wake(),
     });
-    const { nameClaim } = this.#lostClaims;
-    const claimRuns = createClaimRuns(deps.database, deps.boss, nameClaim);
+    const { markClaims } = this.#lostClaims;
+    const claimRuns = createClaimRuns(deps.database, deps.boss, markClaims);
     const storeRun = createStoreRun(deps.database, deps.boss, {
       holdMs,
-      nameClaim,
+      markClaims,
       wanted: (ending) => this.#loop.successors(ending),
       running: () => this.#loop.busy,
       start: (runs, asked) => this.#loop.follow(runs, asked),
