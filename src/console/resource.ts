@@ -12,6 +12,13 @@ export interface Resource<Body> {
   reload: () => void;
 }
 
+/** A read that is under way. */
+interface Reading {
+  abort: AbortController;
+  /** Whether only news began it, and nobody waits for it. */
+  unasked: boolean;
+}
+
 // A single event is shown at once. While they keep coming the list is read ever less often.
 const QUIET_MS = 350;
 const MAX_QUIET_MS = 1600;
@@ -30,13 +37,16 @@ export function useResource<Body>(
   const [state, setState] = useState<{ path: string; data?: Body; error?: ApiError | undefined }>({ path });
   const pathNow = useRef(path);
   pathNow.current = path;
-  const running = useRef<AbortController | undefined>(undefined);
+  const running = useRef<Reading | undefined>(undefined);
 
-  const load = useCallback(async () => {
+  const load = useCallback(async (unasked = false) => {
     const wanted = pathNow.current;
-    running.current?.abort();
+    const before = running.current;
+    before?.abort.abort();
     const abort = new AbortController();
-    running.current = abort;
+    // What takes the place of a read that somebody waits for is waited for as well.
+    const reading = { abort, unasked: unasked && before?.unasked !== false };
+    running.current = reading;
     try {
       const data = await ask<Body>('GET', wanted, { signal: abort.signal });
       if (!abort.signal.aborted) setState({ path: wanted, data });
@@ -49,12 +59,24 @@ export function useResource<Body>(
           ? { ...before, error: problem }
           : { path: wanted, error: problem },
       );
+    } finally {
+      if (running.current === reading) running.current = undefined;
     }
   }, []);
+  const reload = useCallback(() => void load(), [load]);
+
+  // A page that rests does not change: not by an answer that was on its way either.
+  useEffect(
+    () =>
+      connection.subscribe((state) => {
+        if (state === 'paused' && running.current?.unasked) running.current.abort.abort();
+      }),
+    [],
+  );
 
   useEffect(() => {
     void load();
-    return () => running.current?.abort();
+    return () => running.current?.abort.abort();
   }, [path, load]);
 
   const events = refreshOn.join();
@@ -68,13 +90,14 @@ export function useResource<Body>(
       if (again) refresh();
     };
     const refresh = () => {
+      if (connection.peek() === 'paused') return;
       again = timer !== undefined;
       if (again) return;
       timer = setTimeout(settle, quietMs);
-      void load();
+      void load(true);
     };
     const unsubscribe = onLive(events === '' ? [] : (events.split(',') as LiveEvent[]), refresh);
-    const repeat = everyMs === undefined ? undefined : setInterval(() => isWatched() && refresh(), everyMs);
+    const repeat = everyMs === undefined ? undefined : setInterval(() => document.hidden || refresh(), everyMs);
     return () => {
       unsubscribe();
       clearTimeout(timer);
@@ -92,10 +115,6 @@ export function useResource<Body>(
     data: state.data,
     error: state.error,
     loading: state.path !== path || (!state.data && !state.error),
-    reload: load,
+    reload,
   };
-}
-
-function isWatched(): boolean {
-  return !document.hidden && connection.peek() !== 'paused';
 }

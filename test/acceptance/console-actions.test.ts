@@ -221,6 +221,7 @@ describe('what goes wrong', () => {
     const { jobId } = await fail();
     await open(`/jobs/${jobId}`);
     await page.getByText('Failed for good').waitFor();
+    await press('Pause'); // or the page may hear of the deletion first, and offer nothing more
     await rig.admin(`/api/admin/activity-jobs/${jobId}`, { method: 'DELETE' });
     await press('Retry');
     await page.getByRole('alert').getByText(`There is no job ${jobId}.`).first().waitFor();

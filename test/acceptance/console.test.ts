@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { Browser } from 'playwright-core';
+import type { Browser, Request } from 'playwright-core';
 import { startBrowser } from '../support/browser.ts';
 import { type ConsolePage, findBarriers, NARROW, openConsole, startReachableRig } from '../support/console.ts';
 import { READ_TOKEN, type Rig } from '../support/service.ts';
 import { untilThumbnail } from '../support/thumbnails.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
 let browser: Browser;
@@ -185,13 +186,25 @@ describe('live', () => {
     });
   });
 
-  it('rests while paused, and catches up when it follows again', async () => {
+  it('rests while paused, gives up the read that was under way, and catches up when it follows again', async () => {
     await withConsole({ at: '/activities' }, async ({ page }) => {
       await page.getByText('Live', { exact: true }).waitFor();
+      await page.getByRole('listitem').first().waitFor();
+      const list = /\/api\/admin\/activities(\?|$)/;
+      const reads: Request[] = [];
+      const failed = new Set<Request>();
+      page.on('requestfailed', (request) => failed.add(request));
+      await page.route(list, (route) => void reads.push(route.request())); // none is answered
+      await arrive({ name: 'Before the pause' });
+      await until(() => reads.length > 0, 'a read');
       await page.getByRole('button', { name: 'Pause' }).click();
       await page.getByText('Paused', { exact: true }).waitFor();
+      await until(() => reads.every((read) => failed.has(read)), 'the end of each read');
+      const before = reads.length;
       const id = await arrive({ name: 'While paused' });
       await untilThumbnail(rig, id);
+      expect(reads).toHaveLength(before);
+      await page.unroute(list);
       expect(await page.getByText('While paused').count()).toBe(0);
       await page.getByRole('button', { name: 'Follow' }).click();
       await page.getByText('While paused').waitFor();

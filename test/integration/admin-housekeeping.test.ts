@@ -4,20 +4,13 @@ import { type ClockedRig, startClockedRig } from '../support/clocked-rig.ts';
 import { metric } from '../support/metric.ts';
 import { request } from '../support/requests.ts';
 import type { Rig } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
 afterEach(() => rig.close());
 
 const PATIENCE_MS = 60_000;
 const TEST_MS = 120_000;
-
-async function until(fits: () => Promise<boolean>, what: string, patienceMs = PATIENCE_MS): Promise<void> {
-  const deadline = performance.now() + patienceMs;
-  while (!(await fits())) {
-    if (performance.now() > deadline) throw new Error(`${what} did not happen`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
 
 /**
  * Lets time pass until something shows. The workers get real time after each step: a process that is still
@@ -48,6 +41,7 @@ describe('the gauges of the queue', () => {
       await until(
         async () => (await metric(first.url, 'activity_sync_budget_capacity')) === 1_000_000,
         'the first reading',
+        PATIENCE_MS,
       );
       const second = await rig.startReplica();
       expect(await metric(second.url, 'activity_sync_budget_capacity')).toBeUndefined();

@@ -4,6 +4,7 @@ import winston from 'winston';
 import { createLogger } from '../../src/infra/logger.ts';
 import { ask } from '../support/admin.ts';
 import { ENCRYPTION_KEY, type Rig, startRig } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
 let lines: string[] = [];
@@ -73,7 +74,7 @@ async function leaveTraces(athleteId: string, name: string): Promise<Traces & { 
   await deliver({ object_id: removed, aspect_type: 'delete', event_time: Math.floor(Date.now() / 1000) + 5 });
   await deliver({ object_id: stored, aspect_type: 'update', updates: { title: titles[0] as string } });
   await rig.untilJob(removed, ({ outcome }) => outcome === 'deleted');
-  await until(async () => (await findRows([stored]))['public.thumbnail'] === 1);
+  await until(async () => (await findRows([stored]))['public.thumbnail'] === 1, 'the picture');
 
   for (const [method, path, body] of [
     ['POST', '/api/admin/activity-jobs', { activityId: stored, athleteId, force: true }],
@@ -84,7 +85,7 @@ async function leaveTraces(athleteId: string, name: string): Promise<Traces & { 
     ['POST', '/api/admin/sync', {}],
   ] as const)
     expect((await ask(rig, method, path, body)).status).toBeLessThan(300);
-  await until(async () => (await findRows([broken]))['public.manual_sync_item'] !== undefined);
+  await until(async () => (await findRows([broken]))['public.manual_sync_item'] !== undefined, 'the sync');
   const { events } = (await ask(rig, 'GET', `/api/admin/webhook-events?athleteId=${athleteId}`)).body;
   await ask(rig, 'POST', `/api/admin/webhook-events/${events[0].id}/replay`);
   await ask(rig, 'POST', `/api/admin/activity-jobs/${(await rig.untilJob(broken, () => true)).id}/retry`);
@@ -112,10 +113,6 @@ async function leaveTraces(athleteId: string, name: string): Promise<Traces & { 
       list.remove();
     },
   };
-}
-
-async function until(fits: () => Promise<boolean>): Promise<void> {
-  while (!(await fits())) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
 /** Lets calls be made again although the provider asked to wait; what the wait was about stays noted. */

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { createSecretBox } from '../../src/infra/secret-box.ts';
 import { ENCRYPTION_KEY, type Rig, startRig } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 const NEW_KEY = 'ab'.repeat(32);
 const newest = createSecretBox([NEW_KEY]);
@@ -15,17 +16,13 @@ const tokens = () =>
 const isUnderNewest = async () =>
   (await tokens()).every((row) => !newest.isOutdated(row.access_token) && !newest.isOutdated(row.refresh_token));
 
-async function until(fits: () => Promise<boolean>): Promise<void> {
-  while (!(await fits())) await new Promise((resolve) => setTimeout(resolve, 10));
-}
-
 describe('a rotation of TOKEN_ENCRYPTION_KEY', () => {
   it('brings every athlete’s tokens under the newest key at the start; the former key can go then', async () => {
     rig = await startRig();
     const athletes = [await rig.connectAthlete(), await rig.connectAthlete(), await rig.connectAthlete()];
     const before = (await tokens()).map((row) => former.open(row.refresh_token));
     await rig.startReplica({ TOKEN_ENCRYPTION_KEY: `${NEW_KEY},${ENCRYPTION_KEY}` });
-    await until(isUnderNewest);
+    await until(isUnderNewest, 'the rotation');
     expect((await tokens()).map((row) => newest.open(row.refresh_token))).toEqual(before);
 
     await rig.service.stop();
@@ -52,7 +49,7 @@ describe('a rotation of TOKEN_ENCRYPTION_KEY', () => {
       foreign,
     ]);
     await rig.startReplica({ TOKEN_ENCRYPTION_KEY: `${NEW_KEY},${ENCRYPTION_KEY}` });
-    await until(async () => !newest.isOutdated((await tokens())[1]?.refresh_token ?? ''));
+    await until(async () => !newest.isOutdated((await tokens())[1]?.refresh_token ?? ''), 'the rotation');
     expect((await tokens())[0]).toEqual({ access_token: foreign, refresh_token: foreign });
   });
 });

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import type { Database } from '../../src/infra/database.ts';
 import { openTestDatabase } from '../support/database.ts';
 import { type Rig, startRig } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
 /** A way to the database that the proxy does not cut. */
@@ -35,17 +36,14 @@ async function loseAnswer(cause: () => Promise<unknown>, hasCommitted: () => Pro
     await cause();
     await until(
       async () => (await database.query(`SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`)).length > 0,
+      'a claim that waits for the budget',
     );
     rig.proxy.holdAnswers();
   });
-  await until(hasCommitted);
+  await until(hasCommitted, 'the claim');
   rig.proxy.cut();
   rig.proxy.release();
   rig.proxy.restore();
-}
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 async function jobOf(id: string) {
@@ -77,7 +75,7 @@ describe('a claim whose answer is lost with the connection', () => {
       },
       () => isWorking(id),
     );
-    await until(async () => (await jobOf(id))?.status === 'done');
+    await until(async () => (await jobOf(id))?.status === 'done', 'the fetch');
     expect(await jobOf(id)).toEqual(STORED);
     expect(await putBacks(id)).toEqual([{ error: WHY }]);
     expect(callsFor(id)).toHaveLength(1);
@@ -92,7 +90,7 @@ describe('a claim whose answer is lost with the connection', () => {
       async () => call.release(),
       () => isWorking(second),
     );
-    await until(async () => (await jobOf(second))?.status === 'done');
+    await until(async () => (await jobOf(second))?.status === 'done', 'the fetch');
     expect([await jobOf(first), await jobOf(second)]).toEqual([STORED, STORED]);
     expect(await putBacks(first)).toEqual([]);
     expect(await putBacks(second)).toEqual([{ error: WHY }]);
