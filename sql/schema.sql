@@ -957,14 +957,13 @@ $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.lost_runs(p_marks uuid[])
- RETURNS TABLE(boss_job_id uuid, retry_count integer, attempts integer, job_id bigint, started_at text, version integer, held boolean)
+ RETURNS TABLE(boss_job_id uuid, retry_count integer, attempts integer, job_id bigint, started_at text, version integer)
  LANGUAGE plpgsql
 AS $function$
 BEGIN
   PERFORM lock_budget();
   RETURN QUERY
-    SELECT f.boss_job_id, f.retry_count, f.attempts, r.id, f.started_on::text, r.version - (r.requested_at > f.started_on)::int,
-      s.athlete_id = r.athlete_id
+    SELECT f.boss_job_id, f.retry_count, f.attempts, r.id, f.started_on::text, r.version - (r.requested_at > f.started_on)::int
     FROM athlete_schedule s
       CROSS JOIN unnest(s.claimed_jobs) job
       JOIN fetch_queue() f ON f.boss_job_id = job AND f.running

@@ -142,17 +142,16 @@ ALTER FUNCTION claim_runs(integer, integer, uuid) SET enable_bitmapscan = off;
 ALTER FUNCTION claim_runs(integer, integer, uuid) SET enable_sort = off;
 ALTER FUNCTION claim_runs(integer, integer, uuid) SET plan_cache_mode = force_generic_plan;
 
--- The runs that were claimed under these marks, as far as nobody has taken them back: held says whether the
--- claim keeps the athlete from other calls. Waits for a claim that is still under way.
+-- The runs that were claimed under these marks, as far as nobody has taken them back. Waits for a claim that
+-- is still under way.
 CREATE FUNCTION lost_runs(p_marks uuid[])
-RETURNS TABLE (boss_job_id uuid, retry_count integer, attempts integer, job_id bigint, started_at text, version integer, held boolean)
+RETURNS TABLE (boss_job_id uuid, retry_count integer, attempts integer, job_id bigint, started_at text, version integer)
 LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
   PERFORM lock_budget();
   RETURN QUERY
-    SELECT f.boss_job_id, f.retry_count, f.attempts, r.id, f.started_on::text, r.version - (r.requested_at > f.started_on)::int,
-      s.athlete_id = r.athlete_id
+    SELECT f.boss_job_id, f.retry_count, f.attempts, r.id, f.started_on::text, r.version - (r.requested_at > f.started_on)::int
     FROM athlete_schedule s
       CROSS JOIN unnest(s.claimed_jobs) job
       JOIN fetch_queue() f ON f.boss_job_id = job AND f.running

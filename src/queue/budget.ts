@@ -36,7 +36,7 @@ export interface Budget {
   /**
    * Makes a grant good again whose call has not left in time: it is used where it still counts, else another
    * one is taken.
-   * @param grantedAt database time
+   * @param grantedAt database time as text, exact to the microsecond
    * @returns as `take` does
    */
   renew(reason: Reason, grantedAt: string): Promise<Date | undefined>;

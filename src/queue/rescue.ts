@@ -34,18 +34,30 @@ export async function rescueStaleRuns(
  * @returns how many were put back
  */
 export async function putBackLostRuns(database: Database, boss: PgBoss, marks: readonly string[]): Promise<number> {
-  const lost = await database.query<TakenRow & { held: boolean }>('SELECT * FROM lost_runs($1)', [marks]);
+  const lost = await database.query<TakenRow>('SELECT * FROM lost_runs($1)', [marks]);
   const error = 'The connection to the database broke before the worker heard of its claim; the job was put back.';
-  return takeEach(database, lost, (tx, run, { held }) =>
-    putBackRun(boss, tx, run, error, new Date(0), { cooldownMs: 0, answeredAgoMs: held ? 0 : undefined }),
+  return takeEach(database, lost, async (tx, run) => {
+    const answeredAgoMs = (await holdsAthlete(tx, run, marks)) ? 0 : undefined;
+    await putBackRun(boss, tx, run, error, new Date(0), { cooldownMs: 0, answeredAgoMs });
+  });
+}
+
+/** Locks the athlete, and says whether it is still one of these claims that keeps them from other calls. */
+async function holdsAthlete(tx: Queryable, run: ClaimedRun, marks: readonly string[]): Promise<boolean> {
+  const rows = await tx.query(
+    `SELECT FROM athlete_schedule s
+     WHERE s.athlete_id = (SELECT athlete_id FROM activity_fetch_job WHERE id = $1) AND s.claim_mark = ANY ($2::uuid[])
+     FOR UPDATE`,
+    [run.jobId, marks],
   );
+  return rows.length > 0;
 }
 
 /** Ends each run in a transaction of its own. @returns how many had not ended otherwise meanwhile */
-async function takeEach<Row extends TakenRow>(
+async function takeEach(
   database: Database,
-  rows: readonly Row[],
-  end: (tx: Queryable, run: ClaimedRun, row: Row) => Promise<unknown>,
+  rows: readonly TakenRow[],
+  end: (tx: Queryable, run: ClaimedRun) => Promise<unknown>,
 ): Promise<number> {
   let taken = 0;
   for (const row of rows) {
@@ -58,7 +70,7 @@ async function takeEach<Row extends TakenRow>(
       startedAt: row.started_at,
     };
     try {
-      await database.transaction((tx) => end(tx, run, row));
+      await database.transaction((tx) => end(tx, run));
       taken += 1;
     } catch (problem) {
       // It finished, or another replica took it back, between the look and the lock.
