@@ -25,6 +25,7 @@ const FAR_FUTURE_S = 4_000_000_000;
 const ARRIVALS_WITHIN_MS = 300_000;
 const ANSWERS = 16;
 const REQUEST = /^GET \/api\/v3\/activities\/(\d+) HTTP\/1\.1\r\n/;
+const USAGE_HEADERS = ['x-ratelimit-usage', 'x-readratelimit-usage'];
 const END_OF_HEAD = '\r\n\r\n';
 
 export async function startPlainProvider(): Promise<PlainProvider> {
@@ -64,7 +65,8 @@ export async function startPlainProvider(): Promise<PlainProvider> {
 // The other side: this same file as the child process.
 if (runsAsOtherSelf(import.meta.url)) {
   const answers = await answersOfTheSimulator();
-  let arrived = 0;
+  let calls = 0; // ever: what the provider counts
+  let arrived = 0; // since the last time that arrivals resolved
   let wanted = Number.POSITIVE_INFINITY;
   const tellWhenArrived = () => {
     if (arrived < wanted) return;
@@ -75,9 +77,10 @@ if (runsAsOtherSelf(import.meta.url)) {
   const server = createServer({ noDelay: true }, (socket) =>
     serve(socket, (activityId) => {
       arrived += 1;
+      calls += 1;
       tellWhenArrived();
-      const answer = answers[Number(activityId) % answers.length] as (activityId: string) => string;
-      return answer(activityId);
+      const answer = answers[Number(activityId) % answers.length] as AnswerFor;
+      return answer(activityId, calls);
     }),
   );
   server.listen(0, '127.0.0.1', () => process.send?.((server.address() as AddressInfo).port));
@@ -101,8 +104,11 @@ function serve(socket: Socket, answer: (activityId: string) => string): void {
   socket.on('error', () => socket.destroy()); // the service was stopped
 }
 
-/** Answers of the simulated provider, of activities that differ, each with the ids left to be filled in. */
-async function answersOfTheSimulator(): Promise<((activityId: string) => string)[]> {
+/** A whole answer, and in its headers how many calls were counted so far. */
+type AnswerFor = (activityId: string, calls: number) => string;
+
+/** Answers of the simulated provider, of activities that differ, each with ids and usage left to be filled in. */
+async function answersOfTheSimulator(): Promise<AnswerFor[]> {
   const simulator = await startSimulator({ shortLimit: 100_000_000, dailyLimit: 100_000_000 });
   try {
     const { id: athleteId } = simulator.addAthlete();
@@ -120,15 +126,20 @@ async function answersOfTheSimulator(): Promise<((activityId: string) => string)
   }
 }
 
-function answerLike(headers: Headers, body: string, id: string, athleteId: string): (activityId: string) => string {
-  const head = [...headers].filter(([name]) => name !== 'content-length').map(([name, value]) => `${name}: ${value}`);
+function answerLike(headers: Headers, body: string, id: string, athleteId: string): AnswerFor {
+  const given = [...headers].map(([name]) => name);
+  if (USAGE_HEADERS.some((name) => !given.includes(name)))
+    throw new Error('The simulated provider says its usage in other headers than the plain one.');
+  const filledIn = ['content-length', ...USAGE_HEADERS];
+  const head = [...headers].filter(([name]) => !filledIn.includes(name)).map(([name, value]) => `${name}: ${value}`);
   const parts = body.split(`"id":${id},"athlete":{"id":${athleteId},`);
   const [before, after] = parts;
   if (before === undefined || after === undefined || parts.length > 2)
     throw new Error('The simulated provider gives its ids otherwise than the plain one expects.');
-  return (activityId) => {
+  return (activityId, calls) => {
+    const usage = USAGE_HEADERS.map((name) => `${name}: ${calls},${calls}`);
     const athlete = Math.floor(Number(activityId) / ACTIVITIES_OF_AN_ATHLETE);
     const text = `${before}"id":${activityId},"athlete":{"id":${athlete},${after}`;
-    return `HTTP/1.1 200 OK\r\n${head.join('\r\n')}\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`;
+    return `HTTP/1.1 200 OK\r\n${[...head, ...usage].join('\r\n')}\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`;
   };
 }
