@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client';
+import type { MetricSelector } from './check-promql.ts';
 
 /** Label names that a metric can carry, by metric name. */
 export type MetricCatalogue = Map<string, Set<string>>;
@@ -58,6 +59,33 @@ const FOREIGN_METRICS: Record<string, string[]> = {
   loki_write_dropped_entries_total: ['host', 'reason'],
   loki_write_sent_entries_total: ['host'],
 };
+
+/** The values that a label of a metric can have, by both names, where the service knows them all from its start. */
+export type LabelValues = Map<string, Set<string>>;
+
+/** @param registry the service's own; its counters begin with every value that they can have */
+export async function knownLabelValues(registry: Registry): Promise<LabelValues> {
+  const known: LabelValues = new Map();
+  for (const { name, values } of await registry.getMetricsAsJSON()) {
+    if (!name.startsWith('activity_sync_')) continue;
+    for (const { labels } of values) {
+      for (const [label, value] of Object.entries(labels)) {
+        const key = `${name} ${label}`;
+        known.set(key, (known.get(key) ?? new Set()).add(String(value)));
+      }
+    }
+  }
+  return known;
+}
+
+/** The values that selectors name and no metric of the service can have. */
+export function findUnknownValues(selectors: readonly MetricSelector[], known: LabelValues): string[] {
+  return selectors.flatMap(({ metric, values }) =>
+    values
+      .filter(({ label, value }) => known.get(`${metric} ${label}`)?.has(value) === false)
+      .map(({ label, value }) => `${metric}{${label}="${value}"}`),
+  );
+}
 
 /**
  * Every metric that a rule or a panel may name.

@@ -1,4 +1,6 @@
+import { FAILED_OUTCOMES } from '../domain/job.ts';
 import type { Overview } from './api/bodies.ts';
+import { countFinished } from './finished.ts';
 import { countOf, formatClock, formatSpan } from './format.ts';
 
 /** Whether all is well, in one sentence. */
@@ -62,7 +64,7 @@ function notesOf({ athletes, budget, lastHour }: Overview): Health['notes'] {
     });
   if (athletes.scope > 0)
     notes.push({ text: `${countOf(athletes.scope, 'athlete')} granted too little`, to: '/athletes?state=scope' });
-  const failed = (lastHour.finished.failed ?? 0) + (lastHour.finished.notFound ?? 0);
+  const failed = countFinished(lastHour.finished, FAILED_OUTCOMES);
   if (failed > 0) notes.push({ text: `${countOf(failed, 'job')} failed in the last hour`, to: '/jobs?status=failed' });
   if (budget.reducedCapacity !== null)
     notes.push({ text: `budget reduced to ${budget.reducedCapacity} after the provider’s refusal`, to: '/' });

@@ -10,7 +10,7 @@ export type Aspect = (typeof ASPECTS)[number];
 export const STATUSES = ['pending', 'working', 'done', 'failed'] as const;
 export type JobStatus = (typeof STATUSES)[number];
 
-/** What came of a finished job. The first three make it `done`, the others `failed`. */
+/** What came of a finished job: some outcomes make it `done`, the others `failed`. */
 export const OUTCOMES = [
   'stored',
   'skipped',
@@ -22,6 +22,8 @@ export const OUTCOMES = [
   'exhausted',
 ] as const;
 export type Outcome = (typeof OUTCOMES)[number];
+export const DONE_OUTCOMES: readonly Outcome[] = ['stored', 'skipped', 'deleted'];
+export const FAILED_OUTCOMES: readonly Outcome[] = OUTCOMES.filter((outcome) => !DONE_OUTCOMES.includes(outcome));
 
 /** Retries after the first run; the failure after the last one is final. */
 export const MAX_ATTEMPTS = 5;

@@ -2,6 +2,9 @@ import { getHeapStatistics } from 'node:v8';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { ASPECTS, OUTCOMES, REASONS } from '../domain/job.ts';
 
+/** What a run of a fetch job can come to; 'error' where even that could not be written down. */
+const RUN_RESULTS = [...OUTCOMES, 'retry', 'put_back', 'superseded', 'error'] as const;
+
 /** Every metric of the service. Label values are bounded: never an athlete, an activity or a job id. */
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -64,7 +67,7 @@ export function createMetrics() {
     ),
     jobsFinished: counter(
       'activity_sync_jobs_finished_total',
-      'Runs of fetch jobs by reason and result (stored, skipped, deleted, notFound, failed, retry, put_back, superseded)',
+      `Runs of fetch jobs by reason and result (${RUN_RESULTS.join(', ')})`,
       ['reason', 'result'],
     ),
     jobWait: seconds('activity_sync_job_wait_seconds', 'Time from due to claimed, by reason', ['reason']),
@@ -168,8 +171,7 @@ function startAtZero(metrics: Metrics): void {
   }
   metrics.webhookEvents.inc({ object_type: 'unknown', aspect_type: 'unknown', result: 'refused' }, 0);
   for (const reason of REASONS) {
-    for (const result of [...OUTCOMES, 'retry', 'put_back', 'superseded'])
-      metrics.jobsFinished.inc({ reason, result }, 0);
+    for (const result of RUN_RESULTS) metrics.jobsFinished.inc({ reason, result }, 0);
     for (const result of ['granted', 'refused']) metrics.budgetGrants.inc({ reason, result }, 0);
   }
   for (const endpoint of ['activity', 'activities', 'token']) {

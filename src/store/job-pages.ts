@@ -1,5 +1,13 @@
 import type { Int64 } from '../domain/int64.ts';
-import { type JobStatus, OUTCOMES, type Outcome, REASONS, type Reason } from '../domain/job.ts';
+import {
+  DONE_OUTCOMES,
+  FAILED_OUTCOMES,
+  type JobStatus,
+  OUTCOMES,
+  type Outcome,
+  REASONS,
+  type Reason,
+} from '../domain/job.ts';
 import type { Queryable } from '../infra/database.ts';
 
 /** Which jobs; what is undefined is not looked at. */
@@ -12,13 +20,11 @@ export interface JobFilter {
   requestedBefore?: Date | undefined;
 }
 
-const DONE: readonly Outcome[] = ['stored', 'skipped', 'deleted'];
-
 /** The outcomes that make up a status; null is the outcome of an open job. */
 export function outcomesOf(status: JobStatus | undefined): readonly (Outcome | null)[] {
   if (status === undefined) return [null, ...OUTCOMES];
-  if (status === 'done') return DONE;
-  if (status === 'failed') return OUTCOMES.filter((outcome) => !DONE.includes(outcome));
+  if (status === 'done') return DONE_OUTCOMES;
+  if (status === 'failed') return FAILED_OUTCOMES;
   return [null];
 }
 

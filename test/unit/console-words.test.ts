@@ -89,7 +89,7 @@ describe('whether all is well, in one sentence', () => {
 
   it('names athletes who need attention and jobs that failed', () => {
     const overview = overviewWith({ athletes: { healthy: 3, reconnect: 1, scope: 2 } });
-    overview.lastHour.finished.notFound = 4;
+    Object.assign(overview.lastHour.finished, { stored: 9, notFound: 1, unauthorized: 1, exhausted: 2, retry: 7 });
     expect(assessHealth(overview, NOW).notes.map(({ text }) => text)).toEqual([
       '1 athlete must connect again',
       '2 athletes granted too little',

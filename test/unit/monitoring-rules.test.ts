@@ -4,9 +4,10 @@ import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { findLogqlProblems, lineFilters, matchesLine } from '../../alerting/src/check-logql.ts';
 import { findPromqlProblems, metricSelectors } from '../../alerting/src/check-promql.ts';
-import { metricCatalogue } from '../../alerting/src/known-metrics.ts';
+import { findUnknownValues, knownLabelValues, metricCatalogue } from '../../alerting/src/known-metrics.ts';
 import { renderManifests } from '../../alerting/src/render-manifests.ts';
 import { alertsOf, readRuleFiles } from '../../alerting/src/rule-files.ts';
+import { FAILED_OUTCOMES } from '../../src/domain/job.ts';
 import { createMetrics } from '../../src/infra/metrics.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -42,7 +43,8 @@ describe('every alert', () => {
 
 describe('metric rules', () => {
   const recorded = metricRules.flatMap((rule) => (rule.record === undefined ? [] : [rule.record]));
-  const catalogue = metricCatalogue(createMetrics().registry, recorded);
+  const { registry } = createMetrics();
+  const catalogue = metricCatalogue(registry, recorded);
 
   it.each(metricRules.map((rule) => ({ name: rule.alert ?? rule.record ?? '', expr: rule.expr })))(
     '$name is PromQL over metrics and labels that exist',
@@ -54,7 +56,33 @@ describe('metric rules', () => {
       }
     },
   );
+
+  it('name only values of labels that the service can give them, and so do their tests', async () => {
+    const known = await knownLabelValues(registry);
+    const expressions = [...metricRules.map(({ expr }) => expr), ...seriesOfRuleTests()];
+    expect(findUnknownValues(expressions.flatMap(metricSelectors), known)).toEqual([]);
+    const mistaken = metricSelectors('activity_sync_jobs_finished_total{result=~"stored|failed"}');
+    expect(findUnknownValues(mistaken, known)).toEqual(['activity_sync_jobs_finished_total{result="failed"}']);
+  });
+
+  it('count a job as failed for good exactly when its status says so', () => {
+    const { expr = '' } = metricRules.find(({ alert }) => alert === 'ActivitySyncJobFailureRatioHigh') ?? {};
+    const [failed] = metricSelectors(expr);
+    expect(failed?.values.map(({ value }) => value)).toEqual(FAILED_OUTCOMES);
+  });
 });
+
+/** The series that the tests of the rules are fed with. */
+function seriesOfRuleTests(): string[] {
+  const folder = join(root, 'alerting/tests');
+  const tests = readdirSync(folder).filter((file) => file.endsWith('.test.yaml'));
+  expect(tests.length).toBeGreaterThan(0);
+  return tests.flatMap((file) =>
+    (
+      parse(readFileSync(join(folder, file), 'utf8')) as { tests: { input_series: { series: string }[] }[] }
+    ).tests.flatMap(({ input_series }) => input_series.map(({ series }) => series)),
+  );
+}
 
 describe('log rules', () => {
   it.each(logAlerts)('$alert is a LogQL metric query over five minutes that fires after one minute', (alert) => {

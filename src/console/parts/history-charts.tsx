@@ -1,9 +1,9 @@
 import { useMemo } from 'preact/hooks';
+import { FAILED_OUTCOMES } from '../../domain/job.ts';
 import type { History } from '../api/bodies.ts';
+import { countFinished } from '../finished.ts';
 import { formatCount, formatSpan } from '../format.ts';
 import { Chart } from './chart.tsx';
-
-const FAILED = ['failed', 'notFound'];
 
 /** The last hours: what was fetched, what went wrong, and how long webhooks' jobs took. */
 export function HistoryCharts({ history }: { history: History }) {
@@ -57,7 +57,7 @@ function seriesOf({ points }: History) {
   return {
     times: points.map(({ at }) => Date.parse(at) / 1000),
     stored: points.map(({ finished }) => finished.stored ?? 0),
-    failed: points.map(({ finished }) => FAILED.reduce((total, result) => total + (finished[result] ?? 0), 0)),
+    failed: points.map(({ finished }) => countFinished(finished, FAILED_OUTCOMES)),
     retried: points.map(({ finished }) => finished.retry ?? 0),
     stored50: points.map(({ stored }) => stored.p50S),
     stored95: points.map(({ stored }) => stored.p95S),

@@ -1,4 +1,6 @@
+import { DONE_OUTCOMES, FAILED_OUTCOMES } from '../../domain/job.ts';
 import { type Overview, REASONS, type Spread } from '../api/bodies.ts';
+import { countFinished } from '../finished.ts';
 import { formatCount, formatSpan } from '../format.ts';
 import { Link } from '../router.tsx';
 
@@ -21,14 +23,14 @@ export function OverviewTiles({ overview: { stats, oldestDueS, lastHour, budget 
       <Tile
         name="Done"
         value={formatCount(stats.done)}
-        note={inLastHour(sumOf(finished, ['stored', 'skipped', 'deleted']))}
+        note={inLastHour(countFinished(finished, DONE_OUTCOMES))}
         to="/jobs?status=done"
         tone="green"
       />
       <Tile
         name="Failed"
         value={formatCount(stats.failed)}
-        note={inLastHour(sumOf(finished, ['failed', 'notFound']))}
+        note={inLastHour(countFinished(finished, FAILED_OUTCOMES))}
         to="/jobs?status=failed"
         tone="red"
       />
@@ -79,8 +81,4 @@ export function inSpread({ p50S, p95S }: Spread): string {
 
 function seconds(value: number | null): string {
   return value === null ? '–' : formatSpan(value * 1000);
-}
-
-function sumOf(finished: Record<string, number>, results: readonly string[]): number {
-  return results.reduce((total, result) => total + (finished[result] ?? 0), 0);
 }
