@@ -2,9 +2,27 @@ import { z } from 'zod';
 
 const wholeNumber = (fallback: number, min = 0) =>
   z.coerce.number({ error: 'must be a whole number' }).int().min(min).max(2_147_483_647).default(fallback);
-const origin = z
-  .url({ protocol: /^https?$/, error: 'must be an http or https address' })
-  .transform((value) => value.replace(/\/+$/, ''));
+const address = z.url({ protocol: /^https?$/, error: 'must be an http or https address', abort: true });
+const hasOnlyPath = (value: string) => {
+  const { origin, pathname, href } = new URL(value);
+  return href === origin + pathname && !value.endsWith('?') && !value.endsWith('#');
+};
+const withoutSlash = (value: string) => value.replace(/\/+$/, '');
+const baseUrl = address
+  .refine(hasOnlyPath, 'must be an address without user, query and fragment')
+  .transform(withoutSlash);
+const origin = address
+  .refine(
+    (value) => hasOnlyPath(value) && /^\/*$/.test(new URL(value).pathname),
+    'must be scheme and host alone: no path, user or query',
+  )
+  .transform(withoutSlash);
+// What a request can carry as "Authorization: Bearer …".
+const adminToken = z
+  .string()
+  .trim()
+  .min(16, 'must have at least 16 characters')
+  .regex(/^[\x21-\x7e]*$/, 'must be letters, digits and signs of ASCII, without spaces');
 const text = z.string().trim().min(1);
 const flag = (fallback: boolean) =>
   z
@@ -40,7 +58,7 @@ const variable = <S extends z.ZodType>(schema: S, meaning: string, example: stri
 export const VARIABLES = {
   PROVIDER_CLIENT_ID: variable(text, 'client id of the application at the provider', '12345'),
   PROVIDER_CLIENT_SECRET: variable(text, 'client secret of the application at the provider', '<secret>', true),
-  NEXT_PUBLIC_BASE_URL: variable(origin, 'public base URL of this service', 'https://sync.example.com'),
+  NEXT_PUBLIC_BASE_URL: variable(baseUrl, 'public base URL of this service', 'https://sync.example.com'),
   PROVIDER_VERIFY_TOKEN: variable(
     text.optional(),
     'random string that the provider repeats when it validates the webhook; needed for webhooks',
@@ -73,14 +91,14 @@ export const VARIABLES = {
   ),
   PORT: variable(z.coerce.number().int().min(0).max(65_535).default(3000), 'port to listen on', '3000'),
   ADMIN_TOKEN: variable(
-    z.string().min(16, 'must have at least 16 characters').optional(),
+    adminToken.optional(),
     'token of the admin interface; without it the interface is closed',
     '<random string>',
     true,
   ),
   ADMIN_READ_TOKEN: variable(
-    z.string().min(16, 'must have at least 16 characters').optional(),
-    'token of those who may only look',
+    adminToken.optional(),
+    'token of those who may only look; another one than ADMIN_TOKEN',
     '<random string>',
     true,
   ),

@@ -39,6 +39,10 @@ export function readConfig(env: Environment = process.env): Config {
     const { meaning, example } = VARIABLES.PROVIDER_VERIFY_TOKEN;
     wrong.push(`  PROVIDER_VERIFY_TOKEN is missing: ${meaning}. Example: PROVIDER_VERIFY_TOKEN=${example}`);
   }
+  if (config.ADMIN_READ_TOKEN !== undefined && config.ADMIN_READ_TOKEN === config.ADMIN_TOKEN) {
+    const { meaning, example } = VARIABLES.ADMIN_READ_TOKEN;
+    wrong.push(`  ADMIN_READ_TOKEN is the same as ADMIN_TOKEN: ${meaning}. Example: ADMIN_READ_TOKEN=${example}`);
+  }
   if (wrong.length > 0) throw new ConfigError(messageOf('The service cannot start', wrong));
   return config;
 }

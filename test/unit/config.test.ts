@@ -75,6 +75,45 @@ describe('the configuration', () => {
     expect(messageOf(rest)).toContain('PROVIDER_VERIFY_TOKEN is missing');
   });
 
+  it.each(['https://provider.example.com', 'https://provider.example.com/', 'http://127.0.0.1:8080//'])(
+    'takes the origin %s as the provider’s address',
+    (given) => {
+      expect(readConfig({ ...REQUIRED, PROVIDER_API_URL: given }).PROVIDER_API_URL).toBe(new URL(given).origin);
+    },
+  );
+
+  // Every call would be answered 404, which means that the activity is gone.
+  it.each(['/api/v3', '/?a=1', '/?', '/#b'])('refuses a provider’s address that goes on with %s', (rest) => {
+    expect(messageOf({ ...REQUIRED, PROVIDER_API_URL: `https://provider.example.com${rest}` })).toContain(
+      'PROVIDER_API_URL must be scheme and host alone',
+    );
+  });
+
+  it.each([
+    'https://user:secret-word@sync.example.com',
+    'https://sync.example.com/?a=1',
+    'https://sync.example.com/#b',
+  ])('refuses the public address %s, and keeps it to itself', (given) => {
+    const message = messageOf({ ...REQUIRED, NEXT_PUBLIC_BASE_URL: given });
+    expect(message).toContain('NEXT_PUBLIC_BASE_URL must be an address without user, query and fragment');
+    expect(message).not.toContain('secret-word');
+  });
+
+  it('takes an admin token without the line break that files end with, and refuses one that no header can carry', () => {
+    const token = '0123456789abcdef0123';
+    expect(readConfig({ ...REQUIRED, ADMIN_TOKEN: `${token}\n` }).ADMIN_TOKEN).toBe(token);
+    for (const given of ['correct horse battery staple', 'zu-kurz-für-einen-Kopf', `${token}\n${token}`])
+      expect(messageOf({ ...REQUIRED, ADMIN_TOKEN: given })).toContain('ADMIN_TOKEN must be letters, digits and signs');
+    expect(messageOf({ ...REQUIRED, ADMIN_TOKEN: `short${' '.repeat(20)}` })).toContain('at least 16 characters');
+  });
+
+  it('refuses one token for both kinds of access', () => {
+    const token = '0123456789abcdef0123';
+    expect(messageOf({ ...REQUIRED, ADMIN_TOKEN: token, ADMIN_READ_TOKEN: `${token} ` })).toContain(
+      'ADMIN_READ_TOKEN is the same as ADMIN_TOKEN',
+    );
+  });
+
   it('asks for the encryption key together with DATABASE_URL', () => {
     const DATABASE_URL = 'postgres://user:database-password@db.example.com/sync';
     expect(messageOf({ ...REQUIRED, DATABASE_URL })).toContain('TOKEN_ENCRYPTION_KEY is missing');
