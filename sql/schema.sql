@@ -586,6 +586,16 @@ END
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.budget_blocked_until(b rate_budget)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  SELECT greatest(b.blocked_until,
+    CASE WHEN b.daily_used >= b.daily_limit THEN ((b.day + 1)::timestamp AT TIME ZONE 'UTC') + b.guard_ms * interval '1 ms' END)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.budget_capacity(b rate_budget)
  RETURNS integer
  LANGUAGE sql
@@ -602,11 +612,8 @@ DECLARE
   v_capacity integer := least(b.capacity, b.provider_limit, b.reduced_capacity);
   v_background integer;
   v_guard interval := b.guard_ms * interval '1 ms';
-  v_opens timestamptz := b.blocked_until;
+  v_opens timestamptz := budget_blocked_until(b);
 BEGIN
-  IF b.daily_used >= b.daily_limit THEN
-    v_opens := greatest(v_opens, ((b.day + 1)::timestamp AT TIME ZONE 'UTC') + v_guard);
-  END IF;
   IF p_reason = 'webhook' THEN
     IF b.used >= v_capacity THEN
       v_opens := greatest(v_opens, b.window_start + b.interval_ms * interval '1 ms' + v_guard);

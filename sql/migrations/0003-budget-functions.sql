@@ -36,6 +36,13 @@ $$;
 CREATE FUNCTION budget_capacity(b rate_budget) RETURNS integer LANGUAGE sql IMMUTABLE
 AS $$ SELECT least(b.capacity, b.provider_limit, b.reduced_capacity) $$;
 
+-- Until when nobody may make a call: a 429, or the limit of the UTC day.
+CREATE FUNCTION budget_blocked_until(b rate_budget) RETURNS timestamptz LANGUAGE sql IMMUTABLE
+AS $$
+  SELECT greatest(b.blocked_until,
+    CASE WHEN b.daily_used >= b.daily_limit THEN ((b.day + 1)::timestamp AT TIME ZONE 'UTC') + b.guard_ms * interval '1 ms' END)
+$$;
+
 -- When the next call for this reason may be made; p_at or earlier means now. b must be rolled over.
 --   * the last tenth of a window is kept for webhooks; manual and polling are spread over the window
 --   * the provider's clock may differ from ours by guard_ms: a call near the turn of the window can
@@ -46,11 +53,8 @@ DECLARE
   v_capacity integer := least(b.capacity, b.provider_limit, b.reduced_capacity);
   v_background integer;
   v_guard interval := b.guard_ms * interval '1 ms';
-  v_opens timestamptz := b.blocked_until;
+  v_opens timestamptz := budget_blocked_until(b);
 BEGIN
-  IF b.daily_used >= b.daily_limit THEN
-    v_opens := greatest(v_opens, ((b.day + 1)::timestamp AT TIME ZONE 'UTC') + v_guard);
-  END IF;
   IF p_reason = 'webhook' THEN
     IF b.used >= v_capacity THEN
       v_opens := greatest(v_opens, b.window_start + b.interval_ms * interval '1 ms' + v_guard);

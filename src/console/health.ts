@@ -29,7 +29,7 @@ function judge({ providerFailingSince, budget, oldestDueS, stats }: Overview, no
   if (budget.blockedUntil && Date.parse(budget.blockedUntil) > now) {
     return {
       level: 'waiting',
-      sentence: `Waiting until ${formatClock(budget.blockedUntil)}: the provider asked for a pause.`,
+      sentence: `Waiting until ${formatClock(budget.blockedUntil)}: ${whyBlocked(budget)}.`,
     };
   }
   const opensAt = budget.opensAt.webhook;
@@ -46,6 +46,11 @@ function judge({ providerFailingSince, budget, oldestDueS, stats }: Overview, no
     };
   }
   return { level: 'good', sentence: `All is well; ${workOf(stats, waiting)}` };
+}
+
+function whyBlocked({ daily }: Overview['budget']): string {
+  const isDaySpent = daily.limit !== null && daily.used >= daily.limit;
+  return isDaySpent ? 'the provider’s limit for the day is reached' : 'the provider asked for a pause';
 }
 
 function workOf({ pending, working }: Overview['stats'], waiting: Overview['budget']['waiting']): string {

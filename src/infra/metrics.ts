@@ -57,7 +57,7 @@ export function createMetrics() {
     ]),
     oldestDueJob: gauge(
       'activity_sync_oldest_due_job_age_seconds',
-      'How long the oldest job that is due has waited, by reason; 0 when none waits',
+      'For how long a job has been due, its cooldown over as well, and waited for a worker or the budget: the longest by reason; 0 when none does',
       ['reason'],
     ),
     jobsWaiting: gauge(

@@ -126,9 +126,12 @@ export function budgetMargins(intervalMs: number): { guardMs: number; lagMs: num
   };
 }
 
+const DAY_IS_SPENT = 'The provider’s limit for the UTC day is reached.';
+
 const READ = `
   SELECT n.now, b.window_start, b.window_start + b.interval_ms * interval '1 ms' AS window_end, b.capacity AS configured_capacity,
-    budget_capacity(b) AS capacity, b.used, b.background_used, b.reduced_capacity, b.blocked_until, b.blocked_by,
+    budget_capacity(b) AS capacity, b.used, b.background_used, b.reduced_capacity, budget_blocked_until(b) AS blocked_until,
+    CASE WHEN budget_blocked_until(b) > b.blocked_until THEN '${DAY_IS_SPENT}' ELSE b.blocked_by END AS blocked_by,
     b.daily_used, b.daily_limit, budget_opens_at(b, 'webhook', n.now) AS webhook_opens,
     budget_opens_at(b, 'manual', n.now) AS manual_opens, budget_opens_at(b, 'polling', n.now) AS polling_opens
   FROM (SELECT sync_clock() AS now) n, rate_budget stored, budget_at(stored, n.now) b`;

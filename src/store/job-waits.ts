@@ -37,7 +37,7 @@ export async function findJobWait(database: Queryable, jobId: Int64): Promise<Jo
 
 /** What the pending jobs of one reason wait for. */
 export interface WaitsOfReason extends Record<WaitCause, number> {
-  /** How long the oldest job that is due has waited; 0 when none is. */
+  /** For how long a job has been due, its athlete's cooldown over as well; the longest, 0 when none is due. */
   oldestDueS: number;
 }
 export type Waits = Record<Reason, WaitsOfReason>;
@@ -77,7 +77,9 @@ const WAITS = `
       min(f.start_after) FILTER (WHERE f.start_after <= at.now) AS oldest_due
     FROM at, fetch_queue() f WHERE f.waiting GROUP BY f.lane
   ), causes AS (
-    SELECT reason_of_lane(l.lane) AS reason, l.jobs - l.backoff AS jobs, l.backoff, l.oldest_due, at.now,
+    SELECT reason_of_lane(l.lane) AS reason, l.jobs - l.backoff AS jobs, l.backoff, at.now,
+      CASE WHEN l.lane = 1 THEN l.oldest_due
+        WHEN l.oldest_due IS NOT NULL AND s.cooldown_until <= at.now THEN greatest(l.oldest_due, s.cooldown_until) END AS oldest_due,
       CASE WHEN l.lane = 1 OR greatest(opens.at, s.cooldown_until) <= at.now THEN 'turn'
         WHEN opens.at >= s.cooldown_until THEN 'budget' ELSE 'cooldown' END AS cause
     FROM at, lanes l JOIN athlete_schedule s ON s.lane = l.lane / 4,

@@ -55,8 +55,21 @@ describe('the provider’s usage figures', () => {
     for (const reason of ['webhook', 'manual', 'polling'] as const) {
       expect(await rig.budget.take(reason)).toEqual(at(NOON_TO_MIDNIGHT_MS + GUARD_MS));
     }
+    expect(await rig.budget.read()).toMatchObject({
+      blockedUntil: at(NOON_TO_MIDNIGHT_MS + GUARD_MS),
+      blockedBy: 'The provider’s limit for the UTC day is reached.',
+      daily: { used: 1000, limit: 1000 },
+    });
     await rig.goTo(NOON_TO_MIDNIGHT_MS + GUARD_MS);
     expect(await rig.budget.take('webhook')).toBeUndefined();
+    expect(await rig.budget.read()).toMatchObject({ blockedUntil: null, blockedBy: null });
+  });
+
+  it('of a spent day do not hide a 429 that stops everyone for longer', async () => {
+    await rig.budget.correct(usage(10, 1000), 50);
+    const dayLater = at(MINUTE_MS + 24 * 60 * MINUTE_MS);
+    expect(await rig.budget.block(86_400_000, 'HTTP 429')).toEqual(dayLater);
+    expect(await rig.budget.read()).toMatchObject({ blockedUntil: dayLater, blockedBy: 'HTTP 429' });
   });
 
   it('of yesterday do not stop today', async () => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { countWaits } from '../../src/store/job-waits.ts';
 import { type ClockedRig, startClockedRig } from '../support/clocked-rig.ts';
 
 let rig: ClockedRig;
@@ -28,6 +29,8 @@ describe('waiting for the budget', () => {
     // 12:15:00, and the two seconds by which the provider's clock may be behind ours
     expect(waiting.nextRunAt).toEqual(new Date('2025-05-06T12:15:02Z'));
     await rig.advance(10 * MINUTE + 1000);
+    expect((await countWaits(rig.service.database)).webhook).toMatchObject({ turn: 0, budget: 1 });
+    expect((await countWaits(rig.service.database)).webhook.oldestDueS).toBeCloseTo(601, 0);
     expect(await rig.untilJob(third, () => true)).toMatchObject({ status: 'pending' });
     expect(callsFor(third)).toBe(0);
     await rig.advance(1000);
@@ -55,6 +58,8 @@ describe('waiting for the athlete’s cooldown', () => {
     expect(rig.msUntil(waiting.nextRunAt)).toBeLessThanOrEqual(15_000);
     expect(rig.msUntil(waiting.nextRunAt)).toBeGreaterThan(14_900);
     await rig.advance(14_800);
+    // Held back as it should be: nobody is late.
+    expect((await countWaits(rig.service.database)).webhook).toMatchObject({ turn: 0, cooldown: 1, oldestDueS: 0 });
     expect(await rig.untilJob(second.id, () => true)).toMatchObject({ status: 'pending' });
     await rig.advance(200);
     expect(await rig.untilJob(second.id, ({ status }) => status === 'done')).toMatchObject({ attempts: 0 });

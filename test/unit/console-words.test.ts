@@ -75,6 +75,14 @@ describe('whether all is well, in one sentence', () => {
     });
   });
 
+  it('names the day’s limit as what everyone waits for', () => {
+    const spent = overviewWith({}, { blockedUntil: LATER, daily: { used: 30_000, limit: 30_000 } });
+    expect(assessHealth(spent, NOW)).toMatchObject({
+      level: 'waiting',
+      sentence: expect.stringMatching(/^Waiting until \d\d:15: the provider’s limit for the day is reached\.$/),
+    });
+  });
+
   it('a provider that fails, and webhooks that nobody works on, are', () => {
     expect(assessHealth(overviewWith({ providerFailingSince: '2025-05-06T12:01:00.000Z' }), NOW)).toMatchObject({
       level: 'bad',

@@ -29,7 +29,10 @@ const sumOut = {
 const reasons = z.strictObject({ webhook: z.number(), manual: z.number(), polling: z.number() });
 const overviewOut = z.strictObject({
   stats: statsOut,
-  oldestDueS: reasons.meta({ description: 'How long the oldest due job has waited, by reason; 0 when none is due' }),
+  oldestDueS: reasons.meta({
+    description:
+      'For how long a job has been due, its cooldown over as well: the longest by reason; 0 when none is due',
+  }),
   budget: budgetOut,
   athletes: z.strictObject({ healthy: z.int(), reconnect: z.int(), scope: z.int() }),
   lastWebhookAt: timeOut.nullable(),
