@@ -40,8 +40,8 @@ export interface RunEndings {
   retry(error: string, answeredAt: number): Promise<RunResult>;
   /** The same for a fault of ours: the job keeps the reason, the log has the rest. */
   retryUnforeseen(error: Error, answeredAt: number): Promise<RunResult>;
-  /** Counts no attempt. */
-  putBack(why: string, until: Date, answeredAt: number): Promise<RunResult>;
+  /** Counts no attempt. `until` undefined: it may run again at once. */
+  putBack(why: string, until: Date | undefined, answeredAt: number): Promise<RunResult>;
   /** Does `work`, and again for as long as the database is away and the run not stale. */
   outlast<T>(work: () => Promise<T>): Promise<T>;
 }

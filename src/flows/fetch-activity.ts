@@ -95,7 +95,7 @@ async function waitForGrant(
 ): Promise<void> {
   const checkTime = () => {
     if (performance.now() - run.claimedAt > deps.callWithinMs)
-      throw new CallPutOff('The call could not leave in time; the job waits for its next turn.', new Date(0), called);
+      throw new CallPutOff('The call could not leave in time; the job waits for its next turn.', undefined, called);
   };
   checkTime();
   const opensAt = await end.outlast(ask);
@@ -105,10 +105,11 @@ async function waitForGrant(
 
 /** The call was not made, for no reason of the job's own. */
 class CallPutOff extends Error {
-  readonly until: Date;
+  /** Undefined: it may be made at once. */
+  readonly until: Date | undefined;
   /** Whether the athlete was called before it. */
   readonly called: boolean;
-  constructor(message: string, until: Date, called: boolean) {
+  constructor(message: string, until: Date | undefined, called: boolean) {
     super(message);
     this.until = until;
     this.called = called;
@@ -131,7 +132,7 @@ async function settleFailure(
   answeredAt: number,
   signal: AbortSignal,
 ): Promise<RunResult> {
-  if (signal.aborted) return end.putBack('The service stopped during the call.', new Date(0), answeredAt);
+  if (signal.aborted) return end.putBack('The service stopped during the call.', undefined, answeredAt);
   if (error instanceof CallPutOff) {
     // Where nobody was called, the athlete's cooldown is over at once.
     return end.putBack(error.message, error.until, error.called ? answeredAt : answeredAt - deps.cooldownMs);

@@ -38,7 +38,7 @@ export async function putBackLostRuns(database: Database, boss: PgBoss, marks: r
   const error = 'The connection to the database broke before the worker heard of its claim; the job was put back.';
   return takeEach(database, lost, async (tx, run) => {
     const answeredAgoMs = (await holdsAthlete(tx, run, marks)) ? 0 : undefined;
-    await putBackRun(boss, tx, run, error, new Date(0), { cooldownMs: 0, answeredAgoMs });
+    await putBackRun(boss, tx, run, error, undefined, { cooldownMs: 0, answeredAgoMs });
   });
 }
 

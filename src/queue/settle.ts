@@ -95,6 +95,7 @@ export async function retryRun(
 /**
  * Puts a job back that could not run for a reason that is not its own (a 429): pending again, no
  * attempt counted.
+ * @param until when it may run again; undefined: at once
  * @throws SupersededError as completeRun
  */
 export async function putBackRun(
@@ -102,7 +103,7 @@ export async function putBackRun(
   tx: Queryable,
   run: ClaimedRun,
   error: string,
-  until: Date,
+  until: Date | undefined,
   cooldown: Cooldown,
 ): Promise<void> {
   await lockRequest(tx, run, cooldown);
@@ -114,7 +115,7 @@ export async function putBackRun(
     [run.jobId],
   );
   if (!request) throw new SupersededError(run);
-  const due = request.lane === DELETION_LANE ? new Date(0) : until;
+  const due = request.lane === DELETION_LANE ? undefined : until;
   await boss.insert(
     FETCH_QUEUE,
     [
@@ -125,7 +126,8 @@ export async function putBackRun(
         group: { id: request.athlete_id },
         // The attempts used so far are those that are no longer left.
         retryLimit: MAX_ATTEMPTS - run.attempts,
-        startAfter: due.toISOString(),
+        // pg-boss keeps a job for so long after its start: without one, from now.
+        ...(due && { startAfter: due.toISOString() }),
         data: { activityId: request.activity_id, error },
       },
     ],

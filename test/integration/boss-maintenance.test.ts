@@ -8,6 +8,7 @@ import { createSilentLogger } from '../../src/infra/logger.ts';
 import { startClockedRig } from '../support/clocked-rig.ts';
 import { createTestDatabase, openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { metric } from '../support/metric.ts';
+import { startRig } from '../support/service.ts';
 
 describe("pg-boss's own maintenance, on the service's connections", () => {
   let testDatabase: TestDatabase;
@@ -51,6 +52,31 @@ describe("pg-boss's own maintenance, on the service's connections", () => {
     await boss.supervise();
     expect(errors).toEqual([]);
     expect(await stateOf(job?.id ?? '')).toBeUndefined();
+  });
+});
+
+describe("pg-boss's daily maintenance", () => {
+  it('leaves a job alone that a stopped service has put back', async () => {
+    const rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
+    try {
+      rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
+      const worker = await rig.startReplica({ SERVICE_ROLES: 'fetch' });
+      const athleteId = await rig.connectAthlete();
+      const { id } = rig.simulator.addActivity(athleteId);
+      const hold = rig.simulator.faults.add({ kind: 'hold', match: { activityId: id } });
+      await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+      await hold.held;
+      await worker.stop(0);
+      hold.remove();
+      await rig.service.database.query("UPDATE pgboss.queue SET maintain_on = now() - interval '25 hours'");
+      await rig.service.boss.supervise();
+      expect(await rig.untilJob(id, () => true)).toMatchObject({ status: 'pending', attempts: 0 });
+      await rig.startReplica({ SERVICE_ROLES: 'fetch' });
+      expect(await rig.untilJob(id, ({ status }) => status !== 'pending')).toMatchObject({ attempts: 0 });
+      await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
+    } finally {
+      await rig.close();
+    }
   });
 });
 
