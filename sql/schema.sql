@@ -799,17 +799,20 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.end_cooldown(p_athlete_id bigint, p_cooldown_ms integer, p_ago_ms integer)
+CREATE OR REPLACE FUNCTION public.end_cooldown(p_athlete_id bigint, p_job uuid, p_cooldown_ms integer, p_ago_ms integer)
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
 AS $function$
+DECLARE
+  v_until timestamptz := sync_clock() + (p_cooldown_ms - p_ago_ms) * interval '1 ms';
+BEGIN
   UPDATE athlete_schedule s SET
-    cooldown_until = x.until,
-    webhook_due_at = CASE WHEN s.webhook_due_at = s.cooldown_until THEN x.until ELSE s.webhook_due_at END,
-    manual_due_at = CASE WHEN s.manual_due_at = s.cooldown_until THEN x.until ELSE s.manual_due_at END,
-    polling_due_at = CASE WHEN s.polling_due_at = s.cooldown_until THEN x.until ELSE s.polling_due_at END
-  FROM (SELECT sync_clock() + (p_cooldown_ms - p_ago_ms) * interval '1 ms' AS until) x
-  WHERE s.athlete_id = p_athlete_id
+    cooldown_until = v_until,
+    webhook_due_at = CASE WHEN s.webhook_due_at = s.cooldown_until THEN v_until ELSE s.webhook_due_at END,
+    manual_due_at = CASE WHEN s.manual_due_at = s.cooldown_until THEN v_until ELSE s.manual_due_at END,
+    polling_due_at = CASE WHEN s.polling_due_at = s.cooldown_until THEN v_until ELSE s.polling_due_at END
+  WHERE s.athlete_id = p_athlete_id AND (p_job = ANY (s.claimed_jobs) OR s.cooldown_until < v_until);
+END
 $function$
 ;
 
@@ -1194,7 +1197,7 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.settle_run(p_job_id bigint, p_version integer, p_outcome fetch_outcome, p_athlete_id bigint, p_cooldown_ms integer, p_ago_ms integer)
+CREATE OR REPLACE FUNCTION public.settle_run(p_job_id bigint, p_boss_job_id uuid, p_version integer, p_outcome fetch_outcome, p_athlete_id bigint, p_cooldown_ms integer, p_ago_ms integer)
  RETURNS text
  LANGUAGE plpgsql
 AS $function$
@@ -1207,7 +1210,7 @@ BEGIN
     RETURN 'gone';
   END IF;
   IF p_ago_ms IS NOT NULL THEN
-    PERFORM end_cooldown(p_athlete_id, p_cooldown_ms, p_ago_ms);
+    PERFORM end_cooldown(p_athlete_id, p_boss_job_id, p_cooldown_ms, p_ago_ms);
   END IF;
   IF v_version <> p_version THEN
     RETURN 'moved';
@@ -1254,7 +1257,6 @@ AS $function$
 DECLARE
   v_runs stored_run[];
   v_run stored_run;
-  v_athletes bigint[];
   v_activities bigint[];
   v_jobs bigint[];
   v_settled bigint[];
@@ -1269,8 +1271,8 @@ DECLARE
   v_results text[] := array_fill('lost'::text, ARRAY[jsonb_array_length(p_runs)]);
 BEGIN
   -- In the order in which everyone locks athletes. One who was erased meanwhile has no row, and no jobs.
-  SELECT array_agg(x.run), array_agg(x.athlete_id), array_agg((x.run)."activityId"), array_agg((x.run)."jobId")
-  INTO v_runs, v_athletes, v_activities, v_jobs
+  SELECT array_agg(x.run), array_agg((x.run)."activityId"), array_agg((x.run)."jobId")
+  INTO v_runs, v_activities, v_jobs
   FROM (SELECT run, run."athleteId" AS athlete_id FROM jsonb_populate_recordset(NULL::stored_run, p_runs) run ORDER BY run."athleteId") x,
     LATERAL (SELECT FROM athlete_schedule s WHERE s.athlete_id = x.athlete_id FOR UPDATE) locked;
   IF v_runs IS NULL THEN
@@ -1294,16 +1296,11 @@ BEGIN
     SELECT array_agg(j.id) INTO v_moved
     FROM unnest(v_runs) r JOIN activity_fetch_job j ON j.id = ANY (v_jobs) AND j.id = r."jobId" AND j.version <> r.version;
   END IF;
-  UPDATE athlete_schedule s SET
-    cooldown_until = x.until,
-    webhook_due_at = CASE WHEN s.webhook_due_at = s.cooldown_until THEN x.until ELSE s.webhook_due_at END,
-    manual_due_at = CASE WHEN s.manual_due_at = s.cooldown_until THEN x.until ELSE s.manual_due_at END,
-    polling_due_at = CASE WHEN s.polling_due_at = s.cooldown_until THEN x.until ELSE s.polling_due_at END
-  FROM (
-    SELECT r."athleteId" AS athlete_id, sync_clock() + (r."cooldownMs" - r."answeredAgoMs") * interval '1 ms' AS until
-    FROM unnest(v_runs) r WHERE r."bossJobId" = ANY (v_completed)
-  ) x
-  WHERE s.athlete_id = ANY (v_athletes) AND s.athlete_id = x.athlete_id;
+  FOREACH v_run IN ARRAY v_runs LOOP
+    IF v_run."bossJobId" = ANY (v_completed) THEN
+      PERFORM end_cooldown(v_run."athleteId", v_run."bossJobId", v_run."cooldownMs", v_run."answeredAgoMs");
+    END IF;
+  END LOOP;
   IF v_buried THEN
     DELETE FROM activity_tombstone t USING unnest(v_runs) r
     WHERE t.activity_id = ANY (v_activities) AND t.activity_id = r."activityId"

@@ -145,16 +145,20 @@ BEGIN
 END
 $$;
 
--- Sets the cooldown exactly: p_cooldown_ms after the provider last answered, p_ago_ms ago.
-CREATE FUNCTION end_cooldown(p_athlete_id bigint, p_cooldown_ms integer, p_ago_ms integer) RETURNS void LANGUAGE sql VOLATILE
+-- Ends the hold of p_job's claim: the cooldown is set exactly, p_cooldown_ms after the provider last answered,
+-- p_ago_ms ago. A run that outlived its hold may find another one that keeps the athlete now: it can only lengthen that.
+CREATE FUNCTION end_cooldown(p_athlete_id bigint, p_job uuid, p_cooldown_ms integer, p_ago_ms integer) RETURNS void LANGUAGE plpgsql VOLATILE
 AS $$
+DECLARE
+  v_until timestamptz := sync_clock() + (p_cooldown_ms - p_ago_ms) * interval '1 ms';
+BEGIN
   UPDATE athlete_schedule s SET
-    cooldown_until = x.until,
-    webhook_due_at = CASE WHEN s.webhook_due_at = s.cooldown_until THEN x.until ELSE s.webhook_due_at END,
-    manual_due_at = CASE WHEN s.manual_due_at = s.cooldown_until THEN x.until ELSE s.manual_due_at END,
-    polling_due_at = CASE WHEN s.polling_due_at = s.cooldown_until THEN x.until ELSE s.polling_due_at END
-  FROM (SELECT sync_clock() + (p_cooldown_ms - p_ago_ms) * interval '1 ms' AS until) x
-  WHERE s.athlete_id = p_athlete_id
+    cooldown_until = v_until,
+    webhook_due_at = CASE WHEN s.webhook_due_at = s.cooldown_until THEN v_until ELSE s.webhook_due_at END,
+    manual_due_at = CASE WHEN s.manual_due_at = s.cooldown_until THEN v_until ELSE s.manual_due_at END,
+    polling_due_at = CASE WHEN s.polling_due_at = s.cooldown_until THEN v_until ELSE s.polling_due_at END
+  WHERE s.athlete_id = p_athlete_id AND (p_job = ANY (s.claimed_jobs) OR s.cooldown_until < v_until);
+END
 $$;
 
 -- Wakes every lane that has waiting jobs and no due time: the net under everything above. Walks the

@@ -180,7 +180,7 @@ $$;
 -- counted. Returns 'settled'; 'moved' when requests came after the run began (nothing is changed, one
 -- more run must follow); 'gone' when the request was deleted. p_ago_ms: how long ago the provider
 -- answered; null when it was not called.
-CREATE FUNCTION settle_run(p_job_id bigint, p_version integer, p_outcome fetch_outcome, p_athlete_id bigint, p_cooldown_ms integer, p_ago_ms integer)
+CREATE FUNCTION settle_run(p_job_id bigint, p_boss_job_id uuid, p_version integer, p_outcome fetch_outcome, p_athlete_id bigint, p_cooldown_ms integer, p_ago_ms integer)
 RETURNS text LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -192,7 +192,7 @@ BEGIN
     RETURN 'gone';
   END IF;
   IF p_ago_ms IS NOT NULL THEN
-    PERFORM end_cooldown(p_athlete_id, p_cooldown_ms, p_ago_ms);
+    PERFORM end_cooldown(p_athlete_id, p_boss_job_id, p_cooldown_ms, p_ago_ms);
   END IF;
   IF v_version <> p_version THEN
     RETURN 'moved';

@@ -138,9 +138,10 @@ export async function putBackRun(
 
 async function settleRequest(tx: Queryable, run: Run, outcome: Outcome, cooldown: Cooldown): Promise<boolean> {
   const [row] = await tx.query<{ settled: 'settled' | 'moved' | 'gone' }>(
-    'SELECT settle_run($1, $2, $3, $4, $5, $6) AS settled',
+    'SELECT settle_run($1, $2, $3, $4, $5, $6, $7) AS settled',
     [
       run.jobId,
+      run.bossJobId,
       run.version,
       outcome,
       run.athleteId,
@@ -202,7 +203,12 @@ async function lockRequest(tx: Queryable, run: ClaimedRun, cooldown: Cooldown | 
   if (!request) throw new SupersededError(run);
   if (cooldown?.answeredAgoMs !== undefined) {
     const { cooldownMs, answeredAgoMs } = cooldown;
-    await tx.query('SELECT end_cooldown($1, $2, $3)', [request.athlete_id, cooldownMs, Math.round(answeredAgoMs)]);
+    await tx.query('SELECT end_cooldown($1, $2, $3, $4)', [
+      request.athlete_id,
+      run.bossJobId,
+      cooldownMs,
+      Math.round(answeredAgoMs),
+    ]);
   }
   return request.version !== run.version;
 }
