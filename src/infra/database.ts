@@ -22,8 +22,9 @@ export interface Database extends Queryable {
    * A connection of the caller's own, on which statements do not wait for the answers to those before: for a
    * caller with many, where the order in which they run is the order in which they were sent. One that loses
    * against another transaction is sent again.
+   * @param options.lockTimeoutMs after which a statement that waits for a lock fails, since those behind it wait too
    */
-  openPipeline(): Queryable;
+  openPipeline(options?: { lockTimeoutMs?: number }): Queryable;
   /** Statements that every connection runs before its first use (pg-boss's test clock needs it). */
   setSessionStatements(statements: string[]): Promise<void>;
   readonly pool: pg.Pool;
@@ -31,6 +32,7 @@ export interface Database extends Queryable {
 }
 
 const QUERY_TIMEOUT_MS = 30_000;
+const IDLE_TRANSACTION_MS = 60_000;
 const TRIES = 5;
 
 // 64-bit integers come as strings, which is how ids are held; counts are cast to int in SQL.
@@ -40,6 +42,8 @@ const TYPES = { getTypeParser: pg.types.getTypeParser };
  * Opens a pool of connections.
  * @param queryTimeoutMs after which a statement fails and its connection is given up: a server that went
  * without a word answers never. 0 waits for ever
+ * @param idleTransactionMs after which the server ends a transaction in which nothing happens: its client may be
+ * gone without a word, and others wait for what it has locked
  * @param onError hears of idle connections that broke; the pool replaces them
  */
 export function openDatabase(options: {
@@ -47,6 +51,7 @@ export function openDatabase(options: {
   maxConnections: number;
   applicationName: string;
   queryTimeoutMs?: number;
+  idleTransactionMs?: number;
   onError: (error: Error) => void;
 }): Database {
   let sessionStatements: string[] = [];
@@ -55,6 +60,7 @@ export function openDatabase(options: {
     application_name: options.applicationName,
     connectionTimeoutMillis: 5000,
     query_timeout: options.queryTimeoutMs ?? QUERY_TIMEOUT_MS,
+    idle_in_transaction_session_timeout: options.idleTransactionMs ?? IDLE_TRANSACTION_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     types: TYPES,
@@ -72,8 +78,9 @@ export function openDatabase(options: {
   const pool = openPool({ max: options.maxConnections });
   return {
     ...queryableOf(pool),
-    openPipeline: () => {
-      const pipeline = createPipelinedConnection(openPool({ max: 1, pipeline: true }));
+    openPipeline: ({ lockTimeoutMs } = {}) => {
+      const lockTimeout = lockTimeoutMs === undefined ? {} : { lock_timeout: lockTimeoutMs };
+      const pipeline = createPipelinedConnection(openPool({ max: 1, pipeline: true, ...lockTimeout }));
       return queryableOf({ query: (statement) => repeatWhenLost(() => pipeline.query(statement)) });
     },
     pool,

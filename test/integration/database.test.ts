@@ -5,7 +5,7 @@ import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 let testDatabase: TestDatabase;
 let database: Database;
-const open = (options: { connectionString?: string; queryTimeoutMs?: number } = {}) =>
+const open = (options: { connectionString?: string; queryTimeoutMs?: number; idleTransactionMs?: number } = {}) =>
   openDatabase({
     connectionString: testDatabase.url,
     maxConnections: 4,
@@ -71,6 +71,24 @@ describe('a transaction', () => {
   });
 });
 
+describe('a client that is gone in the middle of a transaction', () => {
+  it('does not keep what it has locked', async () => {
+    const url = new URL(testDatabase.url);
+    const proxy = await startTcpProxy(Number(url.port));
+    url.port = String(proxy.port);
+    const far = open({ connectionString: url.href, idleTransactionMs: 100 });
+    const lost = far.transaction(async (tx) => {
+      await tx.query('SELECT FROM counter WHERE id = 1 FOR UPDATE');
+      proxy.hold();
+      await database.query('SELECT FROM counter WHERE id = 1 FOR UPDATE'); // waits for it
+      proxy.release();
+    });
+    await expect(lost).rejects.toThrow();
+    await far.close();
+    await proxy.close();
+  });
+});
+
 describe('a pipeline', () => {
   it('sends a statement again that lost against another', async () => {
     await database.query('CREATE SEQUENCE tries');
@@ -83,6 +101,19 @@ describe('a pipeline', () => {
     const others = [pipeline.query('SELECT 1 AS one'), pipeline.query('SELECT 2 AS two')];
     expect(await pipeline.query('SELECT lose_twice() AS tries')).toEqual([{ tries: 3 }]);
     expect(await Promise.all(others)).toEqual([[{ one: 1 }], [{ two: 2 }]]);
+  });
+});
+
+describe('a pipeline with a lock timeout', () => {
+  it('gives up a statement that waits for a lock, and goes on with those behind it', async () => {
+    const pipeline = database.openPipeline({ lockTimeoutMs: 50 });
+    await database.transaction(async (tx) => {
+      await tx.query('SELECT FROM counter WHERE id = 1 FOR UPDATE');
+      const waiting = pipeline.query('UPDATE counter SET n = 7 WHERE id = 1');
+      const behind = pipeline.query('UPDATE counter SET n = 8 WHERE id = 2 RETURNING n');
+      await expect(waiting).rejects.toMatchObject({ code: '55P03' });
+      expect(await behind).toEqual([{ n: 8 }]);
+    });
   });
 });
 
