@@ -120,6 +120,13 @@ END
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.background_share(p_calls integer)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT CASE WHEN p_calls >= 1 THEN greatest(floor(p_calls * 0.9)::integer, 1) ELSE p_calls END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.block_budget(p_wait_ms bigint, p_why text)
  RETURNS timestamp with time zone
  LANGUAGE plpgsql
@@ -590,10 +597,7 @@ CREATE OR REPLACE FUNCTION public.budget_blocked_until(b rate_budget)
  RETURNS timestamp with time zone
  LANGUAGE sql
  IMMUTABLE
-AS $function$
-  SELECT greatest(b.blocked_until,
-    CASE WHEN b.daily_used >= b.daily_limit THEN ((b.day + 1)::timestamp AT TIME ZONE 'UTC') + b.guard_ms * interval '1 ms' END)
-$function$
+AS $function$ SELECT greatest(b.blocked_until, CASE WHEN b.daily_used >= b.daily_limit THEN budget_next_day(b) END) $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.budget_capacity(b rate_budget)
@@ -601,6 +605,13 @@ CREATE OR REPLACE FUNCTION public.budget_capacity(b rate_budget)
  LANGUAGE sql
  IMMUTABLE
 AS $function$ SELECT least(b.capacity, b.provider_limit, b.reduced_capacity) $function$
+;
+
+CREATE OR REPLACE FUNCTION public.budget_next_day(b rate_budget)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT ((b.day + 1)::timestamp AT TIME ZONE 'UTC') + b.guard_ms * interval '1 ms' $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.budget_opens_at(b rate_budget, p_reason text, p_at timestamp with time zone)
@@ -622,7 +633,10 @@ BEGIN
     END IF;
     RETURN v_opens;
   END IF;
-  v_background := greatest(floor(v_capacity * 0.9), least(v_capacity, 1));
+  IF b.daily_used >= background_share(b.daily_limit) THEN
+    v_opens := greatest(v_opens, budget_next_day(b));
+  END IF;
+  v_background := background_share(v_capacity);
   IF b.used >= v_background THEN
     RETURN greatest(v_opens, b.window_start + b.interval_ms * interval '1 ms' + v_guard);
   END IF;

@@ -36,15 +36,20 @@ $$;
 CREATE FUNCTION budget_capacity(b rate_budget) RETURNS integer LANGUAGE sql IMMUTABLE
 AS $$ SELECT least(b.capacity, b.provider_limit, b.reduced_capacity) $$;
 
+-- What manual and polling may use of so many calls: the last tenth is kept for webhooks.
+CREATE FUNCTION background_share(p_calls integer) RETURNS integer LANGUAGE sql IMMUTABLE
+AS $$ SELECT CASE WHEN p_calls >= 1 THEN greatest(floor(p_calls * 0.9)::integer, 1) ELSE p_calls END $$;
+
+-- When the next UTC day has begun by the provider's clock as well.
+CREATE FUNCTION budget_next_day(b rate_budget) RETURNS timestamptz LANGUAGE sql IMMUTABLE
+AS $$ SELECT ((b.day + 1)::timestamp AT TIME ZONE 'UTC') + b.guard_ms * interval '1 ms' $$;
+
 -- Until when nobody may make a call: a 429, or the limit of the UTC day.
 CREATE FUNCTION budget_blocked_until(b rate_budget) RETURNS timestamptz LANGUAGE sql IMMUTABLE
-AS $$
-  SELECT greatest(b.blocked_until,
-    CASE WHEN b.daily_used >= b.daily_limit THEN ((b.day + 1)::timestamp AT TIME ZONE 'UTC') + b.guard_ms * interval '1 ms' END)
-$$;
+AS $$ SELECT greatest(b.blocked_until, CASE WHEN b.daily_used >= b.daily_limit THEN budget_next_day(b) END) $$;
 
 -- When the next call for this reason may be made; p_at or earlier means now. b must be rolled over.
---   * the last tenth of a window is kept for webhooks; manual and polling are spread over the window
+--   * the last tenth of a window, and of a day, is kept for webhooks; manual and polling are spread over the window
 --   * the provider's clock may differ from ours by guard_ms: a call near the turn of the window can
 --     count in either one, so it needs room in both
 CREATE FUNCTION budget_opens_at(b rate_budget, p_reason text, p_at timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE
@@ -63,7 +68,10 @@ BEGIN
     END IF;
     RETURN v_opens;
   END IF;
-  v_background := greatest(floor(v_capacity * 0.9), least(v_capacity, 1));
+  IF b.daily_used >= background_share(b.daily_limit) THEN
+    v_opens := greatest(v_opens, budget_next_day(b));
+  END IF;
+  v_background := background_share(v_capacity);
   IF b.used >= v_background THEN
     RETURN greatest(v_opens, b.window_start + b.interval_ms * interval '1 ms' + v_guard);
   END IF;

@@ -125,11 +125,12 @@ function waitOf(sync: StoredSync, budget: BudgetState): Date | null {
   return sync.openItems === 0 ? sync.waitingUntil : null;
 }
 
-// The last tenth of a window is kept for webhooks.
+// The last tenth of a window, and of a day, is kept for webhooks (background_share in sql/migrations).
 const BACKGROUND_SHARE = 0.9;
 
 function forecast(sync: StoredSync, budget: BudgetState, now: number, cooldownMs: number): number {
   const { used, limit } = budget.daily;
+  const ofDay = limit === null ? undefined : Math.floor(limit * BACKGROUND_SHARE);
   // What is queued but not counted as fetched yet, and at least one page of each list that is left.
   const openFetches = Math.max(0, sync.queued - sync.fetched - sync.fetchesFailed);
   return forecastEnd({
@@ -139,7 +140,7 @@ function forecast(sync: StoredSync, budget: BudgetState, now: number, cooldownMs
     windowMs: budget.windowEnd.getTime() - budget.windowStart.getTime(),
     callsPerWindow: Math.floor(budget.capacity * BACKGROUND_SHARE),
     callsUsed: budget.backgroundUsed,
-    daily: limit === null ? undefined : { left: Math.max(0, limit - used), limit },
+    daily: ofDay === undefined ? undefined : { left: Math.max(0, ofDay - used), limit: ofDay },
     calls: openFetches + sync.walks,
     callsOfBusiestAthlete: sync.athletes === 1 ? openFetches : Math.min(openFetches, sync.busiestAthlete),
     cooldownMs,

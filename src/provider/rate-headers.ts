@@ -35,6 +35,8 @@ function pairOf(
   const [windowUsed, dayUsed] = numbersOf(usage);
   if (windowLimit === undefined || dayLimit === undefined || windowUsed === undefined || dayUsed === undefined)
     return undefined;
+  // After a limit of 0 no call would be made any more that could bring another one.
+  if (windowLimit === 0 || dayLimit === 0) return undefined;
   return { window: { limit: windowLimit, used: windowUsed }, day: { limit: dayLimit, used: dayUsed } };
 }
 

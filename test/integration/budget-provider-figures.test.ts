@@ -65,6 +65,18 @@ describe('the provider’s usage figures', () => {
     expect(await rig.budget.read()).toMatchObject({ blockedUntil: null, blockedBy: null });
   });
 
+  it('keep the last tenth of the day’s calls for webhooks', async () => {
+    await rig.budget.correct(usage(10, 890), 50);
+    await rig.goTo(WINDOW_MS - 30_000); // no pacing holds anyone back
+    expect(await rig.takeAll('manual')).toBe(10);
+    for (const reason of ['manual', 'polling'] as const)
+      expect(await rig.budget.take(reason)).toEqual(at(NOON_TO_MIDNIGHT_MS + GUARD_MS));
+    expect(await rig.budget.read()).toMatchObject({ blockedUntil: null });
+    expect(await rig.takeAll('webhook', 70)).toBe(70);
+    await rig.goTo(NOON_TO_MIDNIGHT_MS + 60_000);
+    expect(await rig.budget.take('manual')).toBeUndefined();
+  });
+
   it('of a spent day do not hide a 429 that stops everyone for longer', async () => {
     await rig.budget.correct(usage(10, 1000), 50);
     const dayLater = at(MINUTE_MS + 24 * 60 * MINUTE_MS);

@@ -41,6 +41,8 @@ describe('the provider’s rate headers', () => {
     ['three numbers', { 'x-ratelimit-limit': '600,1,2', 'x-ratelimit-usage': '1,2,3' }],
     ['negative', { 'x-ratelimit-limit': '600,30000', 'x-ratelimit-usage': '-1,2' }],
     ['no numbers', { 'x-ratelimit-limit': 'many,more', 'x-ratelimit-usage': '1,2' }],
+    ['a limit of nothing for the window', { 'x-ratelimit-limit': '0,30000', 'x-ratelimit-usage': '0,2' }],
+    ['a limit of nothing for the day', { 'x-ratelimit-limit': '600,0', 'x-ratelimit-usage': '1,0' }],
     ['empty', { 'x-ratelimit-limit': '', 'x-ratelimit-usage': '' }],
     ['beyond all reason', { 'x-ratelimit-limit': '99999999999,1', 'x-ratelimit-usage': '1,2' }],
   ])('say nothing when they are %s', (_case, headers) => {
