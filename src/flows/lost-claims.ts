@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { PgBoss } from 'pg-boss';
 import type { Database } from '../infra/database.ts';
 import { isDatabaseAway } from '../infra/database-errors.ts';
@@ -16,13 +17,19 @@ interface LostClaimsDependencies {
   onPutBack: () => void;
 }
 
+// A statement that waits for a lock does not see that its connection broke: it may claim later still. Nobody keeps a
+// lock for longer than this (see openDatabase).
+const LOOK_FOR_MS = 60_000;
+const LOOK_EVERY_MS = 2000;
+
 /**
  * Claims whose answers were lost with the connection: they may have committed, and claimed jobs that nobody
  * runs. Their jobs are put back as soon as the database is back, instead of when they count as stale.
  */
 export class LostClaims {
   readonly #deps: LostClaimsDependencies;
-  readonly #marks = new Set<string>();
+  /** When each was lost, by performance.now(). */
+  readonly #marks = new Map<string, number>();
   readonly #abort = new AbortController();
   #recovery: Promise<void> | undefined;
 
@@ -36,7 +43,7 @@ export class LostClaims {
       return await claim(mark);
     } catch (error) {
       if (isDatabaseAway(error) && !this.#abort.signal.aborted) {
-        this.#marks.add(mark);
+        this.#marks.set(mark, performance.now());
         this.#recovery ??= this.#recover();
       }
       throw error;
@@ -51,25 +58,36 @@ export class LostClaims {
 
   async #recover(): Promise<void> {
     const { database, boss, logger, staleAfterMs, onPutBack } = this.#deps;
-    const until = performance.now() + staleAfterMs;
+    const { signal } = this.#abort;
     try {
       while (this.#marks.size > 0) {
-        // Read anew in each try: while the database is away, more are lost.
+        const done: string[] = [];
         const putBack = await outlastDatabase(
-          async () => {
+          () => {
+            // Read anew in each try: while the database is away, more are lost.
             const marks = [...this.#marks];
-            const jobs = await putBackLostRuns(database, boss, marks);
-            for (const mark of marks) this.#marks.delete(mark);
-            return jobs;
+            done.splice(0, done.length, ...marks.filter(([, lostAt]) => isOver(lostAt)).map(([mark]) => mark));
+            return putBackLostRuns(
+              database,
+              boss,
+              marks.map(([mark]) => mark),
+            );
           },
-          { until, signal: this.#abort.signal },
+          { until: performance.now() + staleAfterMs, signal },
         );
-        if (putBack === 0) continue;
-        logger.warn('jobs put back whose claims were lost with the connection', { component: 'fetch', jobs: putBack });
-        onPutBack();
+        for (const mark of done) this.#marks.delete(mark);
+        if (putBack > 0) {
+          logger.warn('jobs put back whose claims were lost with the connection', {
+            component: 'fetch',
+            jobs: putBack,
+          });
+          onPutBack();
+        }
+        if (this.#marks.size > 0) await delay(LOOK_EVERY_MS, undefined, { signal });
       }
     } catch (error) {
       this.#marks.clear();
+      if (signal.aborted) return; // the process stops
       logger.warn('claims were lost with the connection; stale recovery will find their jobs', {
         component: 'fetch',
         error: (error as Error).message,
@@ -78,4 +96,8 @@ export class LostClaims {
       this.#recovery = undefined;
     }
   }
+}
+
+function isOver(lostAt: number): boolean {
+  return performance.now() - lostAt > LOOK_FOR_MS;
 }
