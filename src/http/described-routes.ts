@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { ASPECTS } from '../domain/job.ts';
 import type { DescribedRoute } from './openapi.ts';
 import { int64, int64Out } from './route.ts';
+import { MAX_UPDATES } from './webhook-event.ts';
 
 const webhookEvent = z.looseObject({
   object_type: z.enum(['activity', 'athlete']),
@@ -10,7 +11,7 @@ const webhookEvent = z.looseObject({
   owner_id: int64,
   subscription_id: int64,
   event_time: z.int().meta({ description: 'Seconds since the epoch' }),
-  updates: z.record(z.string(), z.unknown()).nullish(),
+  updates: z.record(z.string(), z.unknown()).meta({ maxProperties: MAX_UPDATES }).nullish(),
 });
 
 const readyOut = z.looseObject({ status: z.string() });

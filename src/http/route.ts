@@ -2,6 +2,7 @@ import express, { type Request, type RequestHandler, type Response, type Router 
 import { z } from 'zod';
 import { parseJsonKeepingInt64, toInt64 } from '../domain/int64.ts';
 import type { Audit, AuditNote } from './audit.ts';
+import { toFieldErrors } from './field-errors.ts';
 import { type FieldError, Problem } from './problem.ts';
 
 type Method = 'get' | 'post' | 'delete';
@@ -174,14 +175,6 @@ function check(schema: z.ZodType | undefined, value: unknown, part: string, erro
   if (!schema) return undefined;
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  for (const issue of result.error.issues.slice(0, 20)) {
-    const names = issue.code === 'unrecognized_keys' ? issue.keys : [''];
-    for (const name of names) {
-      errors.push({
-        field: [part, ...issue.path.map(String), name].filter((piece) => piece !== '').join('.'),
-        message: name === '' ? issue.message : 'is not known here',
-      });
-    }
-  }
+  errors.push(...toFieldErrors(part, result.error.issues));
   return undefined;
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Int64 } from '../domain/int64.ts';
 import { type ActivityEvent, ASPECTS } from '../domain/job.ts';
 import { toStorableText } from '../domain/storable-text.ts';
+import { toFieldErrors } from './field-errors.ts';
 import { Problem } from './problem.ts';
 import { int64 } from './route.ts';
 
@@ -16,6 +17,12 @@ export interface AthleteEvent {
 }
 
 const updateValue = z.union([z.string().transform(toStorableText), z.boolean(), z.number(), z.null()]);
+export const MAX_UPDATES = 50;
+// Before any value is looked at: each bad one costs far more than the bytes that it is written in.
+const updates = z
+  .unknown()
+  .refine((value) => countKeys(value) <= MAX_UPDATES, `must have at most ${MAX_UPDATES} keys`)
+  .pipe(z.record(z.string().transform(toStorableText), updateValue));
 const MAX_EPOCH_S = 32_503_680_000; // the year 3000
 const epochSeconds = z
   .union([
@@ -34,7 +41,7 @@ const eventSchema = z.object({
   owner_id: int64,
   subscription_id: int64,
   event_time: epochSeconds,
-  updates: z.record(z.string().transform(toStorableText), updateValue).nullish(),
+  updates: updates.nullish(),
 });
 
 /**
@@ -44,10 +51,7 @@ const eventSchema = z.object({
 export function readWebhookEvent(body: unknown): (ActivityEvent & { objectType: 'activity' }) | AthleteEvent {
   const result = eventSchema.safeParse(body);
   if (!result.success) {
-    const errors = result.error.issues.map((issue) => ({
-      field: ['body', ...issue.path.map(String)].join('.'),
-      message: issue.message,
-    }));
+    const errors = toFieldErrors('body', result.error.issues);
     throw new Problem('badRequest', `The event cannot be read: ${errors.map(({ field }) => field).join(', ')}.`, {
       errors,
     });
@@ -74,4 +78,8 @@ export function readWebhookEvent(body: unknown): (ActivityEvent & { objectType: 
     subscriptionId: event.subscription_id,
     updates,
   };
+}
+
+function countKeys(value: unknown): number {
+  return typeof value === 'object' && value !== null ? Object.keys(value).length : 0;
 }

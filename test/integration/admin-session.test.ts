@@ -74,6 +74,21 @@ describe('a browser session', () => {
     await change.arrayBuffer();
   });
 
+  it('is not begun by a body of unknown fields, of which the answer names twenty, with short names', async () => {
+    const fields = [...Array.from({ length: 5000 }, (_unused, n) => `k${n}`), 'x'.repeat(500)].reverse();
+    const body = JSON.stringify({ token: 'x', ...Object.fromEntries(fields.map((field) => [field, 1])) });
+    const answer = await send(rig, 'POST', '/api/admin/session', { 'content-type': 'application/json' }, body);
+    expect(answer.status).toBe(400);
+    const text = await answer.text();
+    expect(text.length).toBeLessThan(4000);
+    const { errors } = JSON.parse(text) as { errors: { field: string; message: string }[] };
+    expect(errors).toHaveLength(20);
+    expect(errors.slice(0, 2)).toEqual([
+      { field: `body.${'x'.repeat(195)}…`, message: 'is not known here' },
+      { field: 'body.k4999', message: 'is not known here' },
+    ]);
+  });
+
   it('is refused after ten wrong tokens from one address', async () => {
     const replica = await rig.startReplica();
     const statuses: number[] = [];

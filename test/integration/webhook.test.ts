@@ -135,6 +135,7 @@ describe('POST /api/provider/webhook', () => {
 });
 
 describe('bad input is refused with a clear answer, and nothing is stored', () => {
+  const keyed = (count: number) => Object.fromEntries(Array.from({ length: count }, (_unused, n) => [`k${n}`, []]));
   const deep = '['.repeat(30_000) + ']'.repeat(30_000);
   it.each<[string, string, number, string[] | undefined]>([
     ['not JSON', '{"object_type":', 400, ['body']],
@@ -174,6 +175,13 @@ describe('bad input is refused with a clear answer, and nothing is stored', () =
     ['a time in milliseconds', eventText('event_time', '1516126040000'), 400, ['body.event_time']],
     ['updates that are a text', eventText('updates', '"all"'), 400, ['body.updates']],
     ['updates that are nested', eventText('updates', '{"title":{"a":1}}'), 400, ['body.updates.title']],
+    ['updates with 51 keys', eventText('updates', JSON.stringify(keyed(51))), 400, ['body.updates']],
+    [
+      'updates with as many keys as a body holds',
+      eventText('updates', JSON.stringify(keyed(5500))),
+      400,
+      ['body.updates'],
+    ],
     ['deep nesting', eventText('updates', deep), 400, undefined],
     [
       'deep nesting beside a large id',

@@ -11,6 +11,7 @@ const EVENT = {
   event_time: 1516126040,
   updates: { title: 'Messy', private: 'true' },
 };
+const keys = (count: number) => Array.from({ length: count }, (_unused, n) => `key${n}`);
 const errorsOf = (body: unknown) => {
   try {
     readWebhookEvent(body);
@@ -61,13 +62,33 @@ describe('the body of a delivery', () => {
     });
   });
 
-  it('is refused with every bad field named', () => {
+  it('is refused with every bad field named, up to twenty of them', () => {
     expect(errorsOf({ ...EVENT, object_id: 0, aspect_type: 'x', event_time: 1.5 })).toEqual([
       'body.object_id',
       'body.aspect_type',
       'body.event_time',
     ]);
     expect(errorsOf({ ...EVENT, updates: { title: ['x'] } })).toEqual(['body.updates.title']);
+    expect(errorsOf({ ...EVENT, updates: Object.fromEntries(keys(50).map((key) => [key, []])) })).toEqual(
+      keys(20).map((key) => `body.updates.${key}`),
+    );
     for (const body of [null, undefined, 'text', 5, [], true]) expect(errorsOf(body)).toEqual(['body']);
+  });
+
+  it('may have fifty updates; with more, none of them is looked at', () => {
+    const updatesOf = (count: number, value: unknown) => Object.fromEntries(keys(count).map((key) => [key, value]));
+    expect(readWebhookEvent({ ...EVENT, updates: updatesOf(50, 'x') })).toMatchObject({ updates: updatesOf(50, 'x') });
+    let looks = 0;
+    const watched = (of: object) =>
+      new Proxy(of, {
+        get: (target, key) => {
+          looks += 1;
+          return Reflect.get(target, key);
+        },
+      });
+    expect(errorsOf({ ...EVENT, updates: watched(updatesOf(51, [])) })).toEqual(['body.updates']);
+    expect(looks).toBe(0);
+    expect(errorsOf({ ...EVENT, updates: watched(updatesOf(50, [])) })).toHaveLength(20);
+    expect(looks).toBeGreaterThan(0);
   });
 });
