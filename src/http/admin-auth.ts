@@ -12,7 +12,7 @@ const SESSION_MS = 12 * 3_600_000;
 export interface AdminAuth {
   /** Who this request comes from; undefined when it carries neither a token nor a session that holds. */
   accessOf(request: Request): Access | undefined;
-  /** Refuses whoever lacks the access. 'public' lets everyone through. */
+  /** Refuses whoever lacks the access, and leaves in `response.locals` who asks. 'public' lets everyone through. */
   guard(needed: 'public' | Access): RequestHandler;
   /** Starts a session for the holder of a token. @returns undefined when the token is not one of ours */
   startSession(token: string, response: Response): Access | undefined;
@@ -55,16 +55,19 @@ export function createAdminAuth(options: {
     return Number(expires) > options.now() ? access : undefined;
   };
 
-  const accessOf = (request: Request): Access | undefined => {
+  // Only a bearer token takes a session's place: a browser may send other credentials along, such as a proxy's.
+  const accessOf = (request: Request): { access: Access | undefined; bySession: boolean } => {
     const bearer = /^Bearer ([^\s]+)$/i.exec(request.get('authorization') ?? '')?.[1];
-    return bearer === undefined ? accessOfSession(request) : accessOfToken(bearer);
+    return bearer === undefined
+      ? { access: accessOfSession(request), bySession: true }
+      : { access: accessOfToken(bearer), bySession: false };
   };
 
   return {
-    accessOf,
+    accessOf: (request) => accessOf(request).access,
     guard: (needed) => (request, response, next) => {
       if (needed === 'public') return next();
-      const access = accessOf(request);
+      const { access, bySession } = accessOf(request);
       if (access === undefined) {
         throw new Problem(
           'unauthorized',
@@ -77,8 +80,9 @@ export function createAdminAuth(options: {
         );
       }
       if (needed === 'admin' && access !== 'admin') throw new Problem('forbidden', 'This token may only look.');
-      if (request.get('authorization') === undefined && !isSafe(request)) refuseForeignOrigin(request);
+      if (bySession && !isSafe(request)) refuseForeignOrigin(request);
       response.locals.access = access;
+      response.locals.who = bySession ? 'session' : access;
       response.set('Cache-Control', 'no-store');
       next();
     },

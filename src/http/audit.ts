@@ -2,7 +2,7 @@ import type { Request } from 'express';
 import { type Int64, toInt64 } from '../domain/int64.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
-import { beginAuditEntry, endAuditEntry } from '../store/audit.ts';
+import { type AuditEntry, beginAuditEntry, endAuditEntry } from '../store/audit.ts';
 import type { Access } from './admin-auth.ts';
 import { Problem } from './problem.ts';
 
@@ -16,8 +16,12 @@ export interface AuditNote {
 
 /** Writes down who changed what. */
 export interface Audit {
-  /** Writes the entry, lets the change happen, and adds its result to the entry. */
+  /**
+   * Writes the entry, lets the change happen, and adds its result to the entry.
+   * @param who as the guard found out
+   */
   accompany<A extends { status: number; audit?: AuditNote } | undefined>(
+    who: AuditEntry['who'],
     request: Request,
     path: string,
     change: () => Promise<A>,
@@ -43,11 +47,11 @@ export function createAudit(database: Database, logger: Logger): Audit {
   };
 
   return {
-    accompany: async (request, path, change) => {
+    accompany: async (who, request, path, change) => {
       const { id } = request.params;
       const query = request.query as Record<string, string>;
       const entry = await beginAuditEntry(database, {
-        who: request.get('authorization') === undefined ? 'session' : 'admin',
+        who,
         action: `${request.method} ${path}`,
         target: typeof id === 'string' ? id : undefined,
         detail: query,

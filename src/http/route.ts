@@ -131,7 +131,9 @@ function handlerOf(route: Route, audit: Audit): RequestHandler {
     }
     response.locals.routePath = route.path;
     const handle = async () => route.handle({ params, query, body, request, response });
-    const answer = changesSomething(route) ? await audit.accompany(request, route.path, handle) : await handle();
+    const answer = changesSomething(route)
+      ? await audit.accompany(response.locals.who, request, route.path, handle)
+      : await handle();
     if (answer)
       response
         .status(answer.status)

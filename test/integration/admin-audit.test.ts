@@ -49,8 +49,11 @@ describe('the audit', () => {
     await (
       await send('DELETE', '/api/admin/activity-jobs?status=done', { cookie, origin: rig.service.url })
     ).arrayBuffer();
-    const { entries } = (await ask(rig, 'GET', '/api/admin/audit?limit=2')).body;
+    const throughProxy = { cookie, origin: rig.service.url, authorization: 'Basic cHJveHk6cHJveHk=' };
+    await (await send('DELETE', '/api/admin/activity-jobs?status=failed', throughProxy)).arrayBuffer();
+    const { entries } = (await ask(rig, 'GET', '/api/admin/audit?limit=3')).body;
     expect(entries).toMatchObject([
+      { who: 'session', action: 'DELETE /api/admin/activity-jobs', detail: { status: 'failed' } },
       { who: 'session', action: 'DELETE /api/admin/activity-jobs' },
       { who: 'admin', action: 'POST /api/admin/session' },
     ]);

@@ -48,6 +48,8 @@ describe('a browser session', () => {
     expect(await create({})).toBe(403);
     expect(await create({ origin: 'https://evil.example' })).toBe(403);
     expect(await create({ 'sec-fetch-site': 'cross-site', origin: rig.service.url })).toBe(403);
+    // The credentials that a browser keeps for a proxy in front are no token of ours.
+    expect(await create({ authorization: 'Basic cHJveHk6cHJveHk=', origin: 'https://evil.example' })).toBe(403);
     expect(await create({ 'sec-fetch-site': 'same-origin' })).toBe(201);
     expect(await create({ origin: rig.service.url })).toBe(200);
     for (const method of ['POST', 'DELETE']) {
