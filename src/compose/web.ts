@@ -9,6 +9,7 @@ import { createSyncs } from '../flows/sync-progress.ts';
 import { createAdminApi } from '../http/admin-api.ts';
 import { createAdminAuth } from '../http/admin-auth.ts';
 import { createApp } from '../http/app.ts';
+import { createAudit } from '../http/audit.ts';
 import { adminDoctorRoutes } from '../http/routes/admin-doctor.ts';
 import { adminSyncRoutes } from '../http/routes/admin-syncs.ts';
 import { adminWebhookRoutes } from '../http/routes/admin-webhooks.ts';
@@ -17,7 +18,7 @@ import { createHealthRouter } from '../http/routes/health.ts';
 import { createOauthRouter } from '../http/routes/oauth.ts';
 import { createPagesRouter } from '../http/routes/pages.ts';
 import { createWebhook, WEBHOOK_PATH } from '../http/routes/webhook.ts';
-import { limitSignIn } from '../http/sign-in-limit.ts';
+import { createSignIn } from '../http/sign-in.ts';
 import { findMissingMigrations } from '../infra/migrate.ts';
 import { readDeliveries } from '../store/deliveries.ts';
 import { type Parts, VERSION } from './parts.ts';
@@ -63,6 +64,8 @@ function createPublicWeb(
     secureCookie: baseUrl.startsWith('https:'),
     now,
   });
+  const audit = createAudit(database, logger);
+  const signIn = createSignIn(auth, audit);
   const connectAthlete = createConnectAthlete({
     ...parts,
     redirectUri: `${baseUrl}/api/provider/callback`,
@@ -72,6 +75,8 @@ function createPublicWeb(
   const adminApi = createAdminApi({
     ...parts,
     auth,
+    audit,
+    signIn,
     disconnect: createDisconnectAthlete({ ...parts, erase }),
     moreRoutes: [
       ...adminWebhookRoutes({
@@ -108,7 +113,7 @@ function createPublicWeb(
     metrics,
     now,
   });
-  const pages = createPagesRouter({ database, auth, open: options.openPages, signInLimit: limitSignIn() });
+  const pages = createPagesRouter({ database, auth, open: options.openPages, signIn });
   const routers = [health, createOauthRouter(connectAthlete), adminApi.router, createConsoleRouter(), pages];
   const app = createApp({
     first: [webhook.router],

@@ -9,7 +9,7 @@ import type { Budget } from '../queue/budget.ts';
 import { countJobsByReason, sumCounts } from '../store/job-counts.ts';
 import { sumWaits, type Waits } from '../store/job-waits.ts';
 import type { AdminAuth } from './admin-auth.ts';
-import { createAudit } from './audit.ts';
+import type { Audit } from './audit.ts';
 import { toBudgetBody } from './budget-body.ts';
 import { describedRoutes } from './described-routes.ts';
 import { createEventStream } from './event-stream.ts';
@@ -26,7 +26,7 @@ import { adminJobRoutes } from './routes/admin-jobs.ts';
 import { adminOverviewRoutes } from './routes/admin-overview.ts';
 import { adminSessionRoutes } from './routes/admin-session.ts';
 import { adminWebhookEventRoutes } from './routes/admin-webhook-events.ts';
-import { limitSignIn } from './sign-in-limit.ts';
+import type { SignIn } from './sign-in.ts';
 
 /** The admin interface and its description. */
 export interface AdminApi {
@@ -46,15 +46,16 @@ export function createAdminApi(deps: {
   budget: Budget;
   readWaits: () => Promise<Waits>;
   auth: AdminAuth;
+  audit: Audit;
+  signIn: SignIn;
   disconnect: DisconnectAthlete;
   clock: Clock;
   logger: Logger;
   moreRoutes: readonly Route[];
   about: { version: string; url: string };
 }): AdminApi {
-  const { database, boss, budget, auth } = deps;
+  const { database, boss, budget, auth, audit } = deps;
   const stopping = new AbortController();
-  const audit = createAudit(database, deps.logger);
   const readCounts = async () => sumCounts(await countJobsByReason(database));
   const readWaits = async () => sumWaits(await deps.readWaits());
   const stream = createEventStream({
@@ -74,7 +75,7 @@ export function createAdminApi(deps: {
     ...adminOverviewRoutes({ ...deps, readCounts }),
     ...adminEventRoutes({ stream }),
     ...adminAuditRoutes({ database }),
-    ...adminSessionRoutes({ auth, audit, limit: limitSignIn() }),
+    ...adminSessionRoutes(deps),
     ...deps.moreRoutes,
   ];
   const router = Router();

@@ -14,8 +14,9 @@ export interface AdminAuth {
   accessOf(request: Request): Access | undefined;
   /** Refuses whoever lacks the access, and leaves in `response.locals` who asks. 'public' lets everyone through. */
   guard(needed: 'public' | Access): RequestHandler;
-  /** Starts a session for the holder of a token. @returns undefined when the token is not one of ours */
-  startSession(token: string, response: Response): Access | undefined;
+  /** What the holder of a token may do; undefined when it is not one of ours. */
+  accessOfToken(token: string): Access | undefined;
+  startSession(access: Access, response: Response): void;
   endSession(response: Response): void;
 }
 
@@ -86,9 +87,8 @@ export function createAdminAuth(options: {
       response.set('Cache-Control', 'no-store');
       next();
     },
-    startSession: (token, response) => {
-      const access = accessOfToken(token);
-      if (!access) return undefined;
+    accessOfToken,
+    startSession: (access, response) => {
       const expires = String(options.now() + SESSION_MS);
       response.cookie(SESSION_COOKIE, `${access}.${expires}.${sign(access, expires)}`, {
         httpOnly: true,
@@ -97,7 +97,6 @@ export function createAdminAuth(options: {
         maxAge: SESSION_MS,
         path: '/',
       });
-      return access;
     },
     endSession: (response) => {
       response.clearCookie(SESSION_COOKIE, {

@@ -40,6 +40,8 @@ export function createApp(deps: {
         },
       },
       crossOriginEmbedderPolicy: false,
+      // Under 'no-referrer' a browser sends `Origin: null` with a form, and could not be told from another site.
+      referrerPolicy: { policy: 'same-origin' },
     }),
   );
   for (const router of deps.routers) app.use(router);

@@ -26,8 +26,8 @@ export interface Audit {
     path: string,
     change: () => Promise<A>,
   ): Promise<A>;
-  /** Writes down a session that was started. */
-  signedIn(access: Access): Promise<void>;
+  /** Writes down a session that is started. */
+  signedIn(access: Access, action: string): Promise<void>;
 }
 
 const ATHLETE_PATH = '/api/admin/athletes/:id';
@@ -66,8 +66,8 @@ export function createAudit(database: Database, logger: Logger): Audit {
         throw error;
       }
     },
-    signedIn: async (access) => {
-      const entry = await beginAuditEntry(database, { who: access, action: 'POST /api/admin/session', detail: {} });
+    signedIn: async (access, action) => {
+      const entry = await beginAuditEntry(database, { who: access, action, detail: {} });
       await end(entry, { status: 200 });
     },
   };

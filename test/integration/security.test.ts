@@ -5,7 +5,7 @@ import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import winston from 'winston';
 import { createLogger } from '../../src/infra/logger.ts';
-import { ADMIN_TOKEN, type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
+import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
 
 const CLIENT_SECRET = 'simulator-secret';
 let rig: Rig;
@@ -55,7 +55,9 @@ describe('every page and answer', () => {
     expect(headers.get('x-content-type-options')).toBe('nosniff');
     expect(headers.get('x-frame-options')).toBe('SAMEORIGIN');
     expect(headers.get('strict-transport-security')).toMatch(/max-age=\d{7,}/);
-    expect(headers.get('referrer-policy')).toBe('no-referrer');
+    // The address of the callback holds the code, which is for nobody else to see.
+    const isCallback = path.startsWith('/api/provider/callback');
+    expect(headers.get('referrer-policy')).toBe(isCallback ? 'no-referrer' : 'same-origin');
     expect(headers.get('x-powered-by')).toBeNull();
     expect(headers.get('access-control-allow-origin')).toBeNull();
     expect(headers.get('set-cookie')).toBeNull();
@@ -134,6 +136,57 @@ describe('the limit on sign-in', () => {
     expect(await tries(replica.url, (n) => `198.51.100.${n}`, 11)).toEqual([401]);
     // What stands left of the address that the proxy added is the caller's own invention.
     expect(await tries(replica.url, (n) => `203.0.113.${n}, 198.51.100.200`, 11)).toEqual([401, 429]);
+  });
+});
+
+describe('the two ways to sign in, the plain form and the console’s', () => {
+  const signInByConsole = (url: string, token: string) =>
+    fetch(`${url}/api/admin/session`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ token }),
+    });
+
+  it('count wrong tries from one address together', async () => {
+    const { url } = await rig.startReplica();
+    const statuses: number[] = [];
+    for (let n = 0; n < 6; n += 1)
+      for (const way of [signIn, signInByConsole]) {
+        const answer = await way(url, 'wrong-token');
+        await answer.arrayBuffer();
+        statuses.push(answer.status);
+      }
+    expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
+  });
+
+  it('are both written to the audit', async () => {
+    const { url } = rig.service;
+    for (const way of [signIn, signInByConsole]) await (await way(url, ADMIN_TOKEN)).arrayBuffer();
+    await (await signIn(url, READ_TOKEN)).arrayBuffer();
+    const audit = await (await rig.admin('/api/admin/audit?limit=3')).json();
+    expect(audit).toMatchObject({
+      entries: [
+        { who: 'read', action: 'POST /sign-in', status: 200 },
+        { who: 'admin', action: 'POST /api/admin/session', status: 200 },
+        { who: 'admin', action: 'POST /sign-in', status: 200 },
+      ],
+    });
+  });
+
+  it('begin no session that the audit cannot take', async () => {
+    const { database } = rig.service;
+    await database.query('ALTER TABLE audit_entry RENAME TO audit_entry_away');
+    const answers = [];
+    for (const way of [signIn, signInByConsole]) {
+      const answer = await way(rig.service.url, ADMIN_TOKEN);
+      await answer.arrayBuffer();
+      answers.push([answer.status, answer.headers.get('set-cookie')]);
+    }
+    await database.query('ALTER TABLE audit_entry_away RENAME TO audit_entry');
+    expect(answers).toEqual([
+      [500, null],
+      [500, null],
+    ]);
   });
 });
 

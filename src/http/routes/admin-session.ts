@@ -1,23 +1,23 @@
-import type { Request, RequestHandler } from 'express';
+import type { Request } from 'express';
 import { z } from 'zod';
 import { type AdminAuth, refuseForeignOrigin } from '../admin-auth.ts';
-import type { Audit } from '../audit.ts';
 import { Problem } from '../problem.ts';
 import { defineRoute, type Route } from '../route.ts';
+import type { SignIn } from '../sign-in.ts';
 
 const accessOut = z.strictObject({ access: z.enum(['admin', 'read']) });
 const PATH = '/api/admin/session';
 
 /** A browser's session: begun with a token, kept in a cookie that scripts cannot read. */
-export function adminSessionRoutes(deps: { auth: AdminAuth; audit: Audit; limit: RequestHandler }): Route[] {
-  const { auth } = deps;
+export function adminSessionRoutes(deps: { auth: AdminAuth; signIn: SignIn }): Route[] {
+  const { auth, signIn } = deps;
   return [
     defineRoute({
       method: 'post',
       path: PATH,
       summary: 'Sign in: start a browser session with the admin token or the read token',
       access: 'public',
-      before: deps.limit,
+      before: signIn.limit,
       body: z.strictObject({ token: z.string().min(1).max(500) }),
       responses: {
         200: { description: 'Signed in; the session is in a cookie', schema: accessOut },
@@ -26,9 +26,8 @@ export function adminSessionRoutes(deps: { auth: AdminAuth; audit: Audit; limit:
       },
       handle: async ({ body, request, response }) => {
         refuseOtherPages(request);
-        const access = auth.startSession(body.token, response);
+        const access = await signIn.begin(body.token, `POST ${PATH}`, response);
         if (!access) throw new Problem('unauthorized', 'That is not the admin token.');
-        await deps.audit.signedIn(access);
         return { status: 200, body: { access }, headers: { 'Cache-Control': 'no-store' } };
       },
     }),

@@ -7,6 +7,7 @@ import { type AdminAuth, refuseForeignOrigin } from '../admin-auth.ts';
 import { renderActivitiesPage } from '../pages/activities-page.ts';
 import { renderPage, STYLE, STYLE_PATH } from '../pages/page.ts';
 import { Problem } from '../problem.ts';
+import type { SignIn } from '../sign-in.ts';
 
 const SHOWN = 60;
 
@@ -15,7 +16,7 @@ export interface PageDependencies {
   auth: AdminAuth;
   /** True in the demo: the activities may be seen without signing in. */
   open: boolean;
-  signInLimit: RequestHandler;
+  signIn: SignIn;
 }
 
 /** The plain pages: newest activities, and sign-in. */
@@ -49,12 +50,13 @@ export function createPagesRouter(deps: PageDependencies): Router {
   });
   router.post(
     '/sign-in',
-    deps.signInLimit,
+    deps.signIn.limit,
     express.urlencoded({ extended: false, limit: '4kb' }),
-    (request, response) => {
+    async (request, response) => {
       refuseForeignOrigin(request);
       const { token } = (request.body ?? {}) as { token?: unknown };
-      if (typeof token === 'string' && deps.auth.startSession(token, response)) response.redirect(303, '/');
+      if (typeof token === 'string' && (await deps.signIn.begin(token, 'POST /sign-in', response)))
+        response.redirect(303, '/');
       else
         response
           .status(401)

@@ -5,8 +5,11 @@ import { Problem } from './problem.ts';
 const WINDOW_MS = 60_000;
 const TRIES = 10;
 
-/** At most ten tries to sign in a minute from one address; behind proxies TRUSTED_PROXIES tells which that is. */
-export function limitSignIn(): RequestHandler {
+/**
+ * At most ten failing tries a minute from one address; behind proxies TRUSTED_PROXIES tells which that is.
+ * @param what is tried, for the answer 429: "to sign in"
+ */
+export function limitTries(what: string): RequestHandler {
   return rateLimit({
     windowMs: WINDOW_MS,
     limit: TRIES,
@@ -16,7 +19,7 @@ export function limitSignIn(): RequestHandler {
     // Whoever sends the header without a proxy in between is not believed, and no reason to complain.
     validate: { xForwardedForHeader: false },
     handler: () => {
-      throw new Problem('tooManyRequests', 'Too many tries to sign in from this address. Wait a minute.', {
+      throw new Problem('tooManyRequests', `Too many tries ${what} from this address. Wait a minute.`, {
         headers: { 'Retry-After': String(WINDOW_MS / 1000) },
       });
     },
