@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { ASPECTS } from '../domain/job.ts';
 import type { DescribedRoute } from './openapi.ts';
 import { int64, int64Out } from './route.ts';
+import { MAX_SCOPE_LENGTH } from './routes/oauth.ts';
 import { MAX_UPDATES } from './webhook-event.ts';
 
 const webhookEvent = z.looseObject({
@@ -65,12 +66,13 @@ export const describedRoutes: readonly DescribedRoute[] = [
     query: z.object({
       state: z.string(),
       code: z.string().optional(),
-      scope: z.string().optional(),
+      scope: z.string().max(MAX_SCOPE_LENGTH).optional(),
       error: z.string().optional(),
     }),
     responses: {
       200: { description: 'Connected', contentType: 'text/html' },
       403: { description: 'Access was not granted', contentType: 'text/html', schema: z.string() },
+      429: { description: 'Too many tries from this address' },
       502: { description: 'The provider refused the code' },
     },
   },

@@ -1,6 +1,8 @@
-import { Router } from 'express';
+import { type Request, Router } from 'express';
+import { toStorableText } from '../../domain/storable-text.ts';
 import { type ConnectAthlete, ConnectError } from '../../flows/connect-athlete.ts';
 import { ProviderError } from '../../provider/errors.ts';
+import { limitTries } from '../address-limit.ts';
 import { renderPage } from '../pages/page.ts';
 import { Problem } from '../problem.ts';
 
@@ -12,8 +14,8 @@ export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
     response.set('Cache-Control', 'no-store').redirect(302, connectAthlete.begin());
   });
 
-  router.get('/api/provider/callback', async (request, response) => {
-    const { code, scope, state, error } = request.query;
+  router.get('/api/provider/callback', limitTries('to connect'), async (request, response) => {
+    const { code, state, error } = request.query;
     if (typeof state !== 'string')
       throw new Problem('badRequest', 'The state is missing.', {
         errors: [{ field: 'query.state', message: 'must be a string' }],
@@ -36,11 +38,7 @@ export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
         throw new Problem('badRequest', 'The code is missing.', {
           errors: [{ field: 'query.code', message: 'must be a string' }],
         });
-      const { scopeSuffices } = await connectAthlete.finish({
-        code,
-        state,
-        scope: typeof scope === 'string' ? scope : '',
-      });
+      const { scopeSuffices } = await connectAthlete.finish({ code, state, scope: readScope(request) });
       response.send(
         scopeSuffices
           ? renderPage('Connected', '<p>Your activities will appear here from now on. You can close this page.</p>')
@@ -63,4 +61,17 @@ export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
     });
   }
   return router;
+}
+
+export const MAX_SCOPE_LENGTH = 500;
+
+// Read before the code is exchanged: it is good for one exchange, and lost when the scope cannot be stored.
+function readScope(request: Request): string {
+  const { scope } = request.query;
+  if (typeof scope !== 'string') return '';
+  if (scope.length > MAX_SCOPE_LENGTH)
+    throw new Problem('badRequest', 'The scope is too long.', {
+      errors: [{ field: 'query.scope', message: `must have at most ${MAX_SCOPE_LENGTH} characters` }],
+    });
+  return toStorableText(scope);
 }
