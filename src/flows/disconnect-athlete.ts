@@ -1,6 +1,7 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
+import { SecretBoxError } from '../infra/secret-box.ts';
 import type { Provider } from '../provider/client.ts';
 import { ProviderError } from '../provider/errors.ts';
 import { findAthlete, isAnythingKept } from '../store/athlete-list.ts';
@@ -34,6 +35,8 @@ export function createDisconnectAthlete(deps: {
   };
 }
 
+const TOLERATED = [ProviderError, ReconnectError, CredentialsError, SecretBoxError];
+
 // The erasure does not depend on it: who wants to be forgotten is, whatever the provider does.
 async function tellProvider(
   deps: { provider: Provider; accessTokens: AccessTokens; logger: Logger },
@@ -43,7 +46,7 @@ async function tellProvider(
     await deps.provider.deauthorize(await deps.accessTokens.get(athleteId));
     return true;
   } catch (error) {
-    if (![ProviderError, ReconnectError, CredentialsError].some((kind) => error instanceof kind)) throw error;
+    if (!TOLERATED.some((kind) => error instanceof kind)) throw error;
     // No id, and not the error's words: the log must not keep what is being erased.
     deps.logger.warn('the provider was not told that an athlete is disconnected; they are erased all the same', {
       component: 'erasure',

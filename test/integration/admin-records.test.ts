@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { createSecretBox } from '../../src/infra/secret-box.ts';
 import { ask } from '../support/admin.ts';
-import { type Rig, startRig } from '../support/service.ts';
+import { ENCRYPTION_KEY, type Rig, startRig } from '../support/service.ts';
 import { untilThumbnail } from '../support/thumbnails.ts';
 
 let rig: Rig;
@@ -243,6 +244,20 @@ describe('DELETE /api/admin/athletes/{id}', () => {
   it('erases also when the provider cannot be told', async () => {
     const owner = await rig.connectAthlete('Unheard');
     rig.simulator.revoke(owner);
+    const answer = await ask(rig, 'DELETE', `/api/admin/athletes/${owner}`);
+    expect(answer).toMatchObject({ status: 200, body: { erased: true, providerTold: false } });
+    expect(await rowsOf(owner)).toBe(0);
+  });
+
+  it.each([
+    ['that was changed', `${createSecretBox([ENCRYPTION_KEY]).prefix}${'A'.repeat(60)}`],
+    ['of a key that is gone', createSecretBox(['cd'.repeat(32)]).seal('token')],
+  ])('erases also an athlete with a stored token %s, which cannot be given back', async (_case, sealed) => {
+    const owner = await rig.connectAthlete('Undecipherable');
+    await rig.service.database.query('UPDATE athlete SET access_token = $2, refresh_token = $2 WHERE athlete_id = $1', [
+      owner,
+      sealed,
+    ]);
     const answer = await ask(rig, 'DELETE', `/api/admin/athletes/${owner}`);
     expect(answer).toMatchObject({ status: 200, body: { erased: true, providerTold: false } });
     expect(await rowsOf(owner)).toBe(0);
