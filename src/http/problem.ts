@@ -69,6 +69,15 @@ export const refuseUnknownPath: RequestHandler = (request) => {
   throw new Problem('notFound', `There is nothing at ${request.path}.`);
 };
 
+/** Answers 405 to whatever came through to the end of a path's methods. @param allow the methods that there are */
+export function refuseOtherMethods(...allow: readonly string[]): RequestHandler {
+  return (request) => {
+    throw new Problem('methodNotAllowed', `${request.method} is not possible here.`, {
+      headers: { Allow: allow.join(', ') },
+    });
+  };
+}
+
 /** Renders whatever was thrown. Only what nobody foresaw is an ERROR in the log. */
 export function createErrorHandler(deps: { logger: Logger; metrics: Metrics }): ErrorRequestHandler {
   return (error: unknown, request, response, next) => {

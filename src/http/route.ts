@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { parseJsonKeepingInt64, toInt64 } from '../domain/int64.ts';
 import type { Audit, AuditNote } from './audit.ts';
 import { toFieldErrors } from './field-errors.ts';
-import { type FieldError, Problem } from './problem.ts';
+import { type FieldError, Problem, refuseOtherMethods } from './problem.ts';
 
 type Method = 'get' | 'post' | 'delete';
 type Shape = z.ZodType;
@@ -101,12 +101,8 @@ export function mountRoutes(
       const before = route.before ? [route.before] : [];
       router[route.method](path, ...before, guard(route.access), ...bodyReader(route), handlerOf(route, audit));
     }
-    const allow = [
-      ...new Set(here.flatMap((route) => (route.method === 'get' ? ['GET', 'HEAD'] : [route.method.toUpperCase()]))),
-    ].join(', ');
-    router.all(path, (request) => {
-      throw new Problem('methodNotAllowed', `${request.method} is not possible here.`, { headers: { Allow: allow } });
-    });
+    const allow = here.flatMap(({ method }) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()]));
+    router.all(path, refuseOtherMethods(...new Set(allow)));
   }
 }
 

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { LIVE_EVENTS } from '../../src/http/event-stream.ts';
 import { ask, type Description, problemOf, readDescription, send } from '../support/admin.ts';
 import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
 
@@ -81,13 +82,10 @@ describe('every endpoint of the admin interface', () => {
     for (const path of new Set(description.operations.map((one) => one.path))) {
       const known = description.operations.filter((one) => one.path === path).map(({ method }) => method);
       const response = await send(rig, 'PATCH', concrete(path), { authorization: `Bearer ${ADMIN_TOKEN}` });
-      if (response.status === 404) expect(path).toMatch(/^\/(healthz|readyz|metrics)$/);
-      else {
-        expect([path, response.status]).toEqual([path, 405]);
-        const allow = response.headers.get('allow')?.split(', ') ?? [];
-        expect(allow).toEqual(expect.arrayContaining(known));
-        expect(allow.includes('HEAD')).toBe(known.includes('GET'));
-      }
+      expect([path, response.status]).toEqual([path, 405]);
+      const allow = response.headers.get('allow')?.split(', ') ?? [];
+      expect(allow).toEqual(expect.arrayContaining(known));
+      expect(allow.includes('HEAD')).toBe(known.includes('GET'));
       await response.arrayBuffer();
     }
   });
@@ -176,6 +174,37 @@ describe('every endpoint of the admin interface', () => {
     ];
     for (const [method, path, body] of calls)
       expect(description.misfits(method, path, await ask(rig, method, path, body))).toEqual([]);
+  });
+});
+
+describe('a refusal', () => {
+  const misfits = async (method: string, path: string, status: number, headers?: Record<string, string>) => {
+    const answer = await ask(rig, method, path, method === 'POST' ? {} : undefined, headers);
+    expect([method, path, answer.status]).toEqual([method, path, status]);
+    return description.misfits(method, path, answer);
+  };
+
+  it('of the provider is answered as the document says: 502, and 404 for what it does not know', async () => {
+    expect(await misfits('DELETE', '/api/admin/webhooks?id=5', 404)).toEqual([]);
+    const fault = rig.simulator.faults.add({ kind: 'status', status: 400, match: { path: /push_subscriptions/ } });
+    for (const method of ['GET', 'POST', 'DELETE'])
+      expect(await misfits(method, '/api/admin/webhooks', 502)).toEqual([]);
+    fault.remove();
+  });
+
+  it('of a sign-in or sign-out from another page is answered as the document says: 403', async () => {
+    const answer = await ask(rig, 'DELETE', '/api/admin/session', undefined, { origin: 'https://evil.example' });
+    expect([answer.status, description.misfits('DELETE', '/api/admin/session', answer)]).toEqual([403, []]);
+    const body = { token: ADMIN_TOKEN };
+    const begun = await ask(rig, 'POST', '/api/admin/session', body, { origin: 'https://evil.example' });
+    expect([begun.status, description.misfits('POST', '/api/admin/session', begun)]).toEqual([403, []]);
+  });
+});
+
+describe('the summary of the event stream', () => {
+  it('names every event that it sends', () => {
+    const events = description.operations.find(({ path }) => path === '/api/admin/events');
+    for (const event of LIVE_EVENTS) expect(events?.operation.summary).toMatch(new RegExp(`\\b${event}\\b`));
   });
 });
 

@@ -53,6 +53,25 @@ describe('/healthz, /readyz and /metrics', () => {
   });
 });
 
+describe('another method', () => {
+  it.each([
+    ['/healthz', 'GET, HEAD'],
+    ['/readyz', 'GET, HEAD'],
+    ['/metrics', 'GET, HEAD'],
+    ['/', 'GET, HEAD'],
+    ['/style.css', 'GET, HEAD'],
+    ['/activities/1/thumbnail.png', 'GET, HEAD'],
+    ['/sign-in', 'GET, HEAD, POST'],
+  ])('is refused with 405 at %s, which says that there is %s', async (path, allow) => {
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'].filter((one) => !allow.includes(one))) {
+      const response = await fetch(`${rig.service.url}${path}`, { method });
+      expect([method, response.status, response.headers.get('allow')]).toEqual([method, 405, allow]);
+      expect(response.headers.get('content-type')).toMatch('application/problem+json');
+      await response.arrayBuffer();
+    }
+  });
+});
+
 describe('an unknown path', () => {
   it('is 404 as a problem document that names it', async () => {
     const response = await get('/api/nothing/here');

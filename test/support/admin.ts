@@ -53,6 +53,7 @@ export async function problemOf(response: Response) {
 }
 
 interface Operation {
+  summary: string;
   security?: object[];
   requestBody?: { content: Record<string, { schema: { properties?: object } }> };
   /** Names of the body's fields. */

@@ -11,6 +11,8 @@ const subscriptionOut = z.object({
   updatedAt: z.string().nullable(),
 });
 
+const REFUSED = { description: 'The provider refused, in its own words, or could not be reached' };
+
 /** Webhook subscriptions at the provider. */
 export function adminWebhookRoutes(deps: {
   subscriptions: Subscriptions;
@@ -31,7 +33,10 @@ export function adminWebhookRoutes(deps: {
         verifyToken: z.string().min(1).max(500).optional(),
       }),
       bodyOptional: true,
-      responses: { 201: { description: 'Created', schema: z.object({ id: int64Out, callbackUrl: z.string() }) } },
+      responses: {
+        201: { description: 'Created', schema: z.object({ id: int64Out, callbackUrl: z.string() }) },
+        502: REFUSED,
+      },
       handle: async ({ body }) => ({
         status: 201,
         body: await asked(
@@ -46,6 +51,7 @@ export function adminWebhookRoutes(deps: {
       access: 'read',
       responses: {
         200: { description: 'The subscriptions', schema: z.object({ subscriptions: z.array(subscriptionOut) }) },
+        502: REFUSED,
       },
       handle: async () => ({ status: 200, body: { subscriptions: await asked(deps.subscriptions.list()) } }),
     }),
@@ -55,7 +61,11 @@ export function adminWebhookRoutes(deps: {
       summary: 'Delete one subscription, or all of them',
       access: 'admin',
       query: z.strictObject({ id: int64.optional() }),
-      responses: { 200: { description: 'How many were deleted', schema: z.object({ deleted: z.int() }) } },
+      responses: {
+        200: { description: 'How many were deleted', schema: z.object({ deleted: z.int() }) },
+        404: { description: 'The provider knows no such subscription' },
+        502: REFUSED,
+      },
       handle: async ({ query }) => {
         if (query.id !== undefined) {
           if (!(await asked(deps.subscriptions.delete(query.id))))

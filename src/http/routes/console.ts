@@ -1,6 +1,6 @@
-import { type Request, type RequestHandler, type Response, Router } from 'express';
+import { type Request, type Response, Router } from 'express';
 import { type ConsoleAsset, readConsoleAssets } from '../console-assets.ts';
-import { Problem } from '../problem.ts';
+import { Problem, refuseOtherMethods } from '../problem.ts';
 
 const ASSETS = '/admin/assets/';
 
@@ -12,7 +12,7 @@ export function createConsoleRouter(): Router {
   const router = Router();
   router.get(/^\/admin\/assets\/.*/, (request, response) => sendAsset(request, response, '/admin/assets'));
   router.get(/^\/admin(\/.*)?$/, (request, response) => sendAsset(request, response, '/admin'));
-  router.all(/^\/admin(\/.*)?$/, refuseMethod);
+  router.all(/^\/admin(\/.*)?$/, refuseOtherMethods('GET', 'HEAD'));
   return router;
 }
 
@@ -41,7 +41,3 @@ function encodingFor(request: Request): keyof ConsoleAsset['encodings'] {
   const accepted = request.acceptsEncodings(['br', 'gzip', 'identity']);
   return accepted === 'br' || accepted === 'gzip' ? accepted : 'identity';
 }
-
-const refuseMethod: RequestHandler = (request) => {
-  throw new Problem('methodNotAllowed', `${request.method} is not possible here.`, { headers: { Allow: 'GET, HEAD' } });
-};

@@ -1,5 +1,6 @@
 import { Router } from 'express';
 import type { Metrics } from '../../infra/metrics.ts';
+import { refuseOtherMethods } from '../problem.ts';
 
 /** What readiness looks at; each answers true, or why not. */
 export interface Readiness {
@@ -31,6 +32,7 @@ export function createHealthRouter(deps: { readiness: Readiness; metrics: Metric
   router.get('/metrics', async (_request, response) => {
     response.type(deps.metrics.registry.contentType).send(await deps.metrics.registry.metrics());
   });
+  for (const path of ['/healthz', '/readyz', '/metrics']) router.all(path, refuseOtherMethods('GET', 'HEAD'));
   return router;
 }
 

@@ -4,7 +4,7 @@ import { type ConnectAthlete, ConnectError } from '../../flows/connect-athlete.t
 import { ProviderError } from '../../provider/errors.ts';
 import { limitTries } from '../address-limit.ts';
 import { renderPage } from '../pages/page.ts';
-import { Problem } from '../problem.ts';
+import { Problem, refuseOtherMethods } from '../problem.ts';
 
 /** The athlete's way of granting access: there and back. */
 export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
@@ -53,13 +53,8 @@ export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
       throw problem;
     }
   });
-  for (const path of ['/api/provider/connect', '/api/provider/callback']) {
-    router.all(path, (request) => {
-      throw new Problem('methodNotAllowed', `${request.method} is not possible here.`, {
-        headers: { Allow: 'GET, HEAD' },
-      });
-    });
-  }
+  for (const path of ['/api/provider/connect', '/api/provider/callback'])
+    router.all(path, refuseOtherMethods('GET', 'HEAD'));
   return router;
 }
 

@@ -6,10 +6,11 @@ import { findThumbnail } from '../../store/thumbnails.ts';
 import { type AdminAuth, refuseForeignOrigin } from '../admin-auth.ts';
 import { renderActivitiesPage } from '../pages/activities-page.ts';
 import { renderPage, STYLE, STYLE_PATH } from '../pages/page.ts';
-import { Problem } from '../problem.ts';
+import { Problem, refuseOtherMethods } from '../problem.ts';
 import type { SignIn } from '../sign-in.ts';
 
 const SHOWN = 60;
+const PICTURE_PATH = '/activities/:id/thumbnail.png';
 
 export interface PageDependencies {
   database: Database;
@@ -35,7 +36,7 @@ export function createPagesRouter(deps: PageDependencies): Router {
       .set('Cache-Control', 'no-store')
       .send(renderActivitiesPage(await listActivities(deps.database, { limit: SHOWN })));
   });
-  router.get('/activities/:id/thumbnail.png', mayLook, async (request, response) => {
+  router.get(PICTURE_PATH, mayLook, async (request, response) => {
     const id = toInt64(request.params.id);
     const thumbnail = id === undefined ? undefined : await findThumbnail(deps.database, id);
     if (!thumbnail) throw new Problem('notFound', 'There is no such picture.');
@@ -63,6 +64,8 @@ export function createPagesRouter(deps: PageDependencies): Router {
           .send(renderPage('Sign in', `<p class="error" role="alert">That is not the admin token.</p>${SIGN_IN_FORM}`));
     },
   );
+  for (const path of [STYLE_PATH, '/', PICTURE_PATH]) router.all(path, refuseOtherMethods('GET', 'HEAD'));
+  router.all('/sign-in', refuseOtherMethods('GET', 'HEAD', 'POST'));
   return router;
 }
 

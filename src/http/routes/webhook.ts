@@ -8,7 +8,7 @@ import { isDatabaseAway } from '../../infra/database-errors.ts';
 import type { Logger } from '../../infra/logger.ts';
 import type { Metrics } from '../../infra/metrics.ts';
 import { acceptPlainDeliveries, type Delivery } from '../plain-delivery.ts';
-import { Problem } from '../problem.ts';
+import { Problem, refuseOtherMethods } from '../problem.ts';
 import { BODY_LIMIT_BYTES, parseBody, rawBody, readJson } from '../route.ts';
 import { checkSignature } from '../signature.ts';
 import { readWebhookEvent } from '../webhook-event.ts';
@@ -48,11 +48,7 @@ export function createWebhook(deps: WebhookDependencies): Webhook {
       response.json(await accept({ headers: request.headers, body: rawBody(request) }, json));
     },
   );
-  router.all(WEBHOOK_PATH, (request) => {
-    throw new Problem('methodNotAllowed', `${request.method} is not possible here.`, {
-      headers: { Allow: 'GET, HEAD, POST' },
-    });
-  });
+  router.all(WEBHOOK_PATH, refuseOtherMethods('GET', 'HEAD', 'POST'));
   return {
     router,
     before: (app) =>
