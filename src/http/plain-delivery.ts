@@ -12,6 +12,7 @@ const JSON_TYPE = /^application\/json *(;|$)/;
  * The short way of a delivery: read and answered without Express, which costs more than all that a delivery
  * needs. What is not a plain delivery, or is not accepted, goes to `app`.
  * @param accept resolves with the body of the answer 200
+ * @param onBrokenOff hears of a body that ended early: nobody is left to answer to
  * @param onRefused hears why a request now goes to `app`: its body has been read, so `app` must not accept it again
  */
 export function acceptPlainDeliveries(options: {
@@ -19,9 +20,10 @@ export function acceptPlainDeliveries(options: {
   maxBytes: number;
   accept: (delivery: Delivery) => Promise<object>;
   onRefused: (request: IncomingMessage, error: unknown) => void;
+  onBrokenOff: () => void;
   app: RequestListener;
 }): RequestListener {
-  const { path, maxBytes, accept, onRefused, app } = options;
+  const { path, maxBytes, accept, onRefused, onBrokenOff, app } = options;
   return (request, response) => {
     if (request.url !== path || !isPlain(request, maxBytes)) {
       app(request, response);
@@ -33,9 +35,9 @@ export function acceptPlainDeliveries(options: {
     };
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.once('error', refuse); // broken off
+    request.once('error', onBrokenOff);
     request.once('end', () => {
-      request.off('error', refuse);
+      request.off('error', onBrokenOff);
       const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
       accept({ headers: request.headers, body }).then((answer) => answerJson(response, answer), refuse);
     });

@@ -1,9 +1,25 @@
+import { once } from 'node:events';
+import { request as httpRequest } from 'node:http';
+import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import winston from 'winston';
+import { createLogger } from '../../src/infra/logger.ts';
+import { metric } from '../support/metric.ts';
 import { type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
+let log = '';
 beforeAll(async () => {
-  rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
+  const stream = new Writable({
+    write: (line, _encoding, done) => {
+      log += String(line);
+      done();
+    },
+  });
+  const logger = createLogger({ level: 'warn', pretty: false });
+  logger.clear().add(new winston.transports.Stream({ stream }));
+  rig = await startRig({ logger, env: { SERVICE_ROLES: 'web' } });
 });
 afterAll(() => rig.close());
 
@@ -21,6 +37,11 @@ const eventWith = (fields: object) => ({ ...EVENT, ...fields });
 /** An event as text, with a member written exactly so. */
 const eventText = (member: string, value: string) =>
   JSON.stringify(eventWith({ [member]: 'VALUE' })).replace('"VALUE"', value);
+const countRefused = async () =>
+  (await metric(
+    rig.service.url,
+    'activity_sync_webhook_events_total{object_type="unknown",aspect_type="unknown",result="refused"}',
+  )) ?? 0;
 const countStored = async () => {
   const [row] = await rig.service.database.query<{ stored: number }>(
     'SELECT (SELECT count(*) FROM webhook_event)::int + (SELECT count(*) FROM activity_fetch_job)::int AS stored',
@@ -216,6 +237,23 @@ describe('bad input is refused with a clear answer, and nothing is stored', () =
     const response = await fetch(`${rig.service.url}${PATH}`, { method });
     await problemOf(response, 405);
     expect(response.headers.get('allow')).toBe('GET, HEAD, POST');
+  });
+
+  it.each([
+    ['plain', { 'content-type': 'application/json' }],
+    ['one that Express reads', { 'content-type': 'application/json', 'content-encoding': 'gzip' }],
+  ])('a body that is broken off: %s; it is counted, and nothing is said of a database', async (_case, headers) => {
+    log = '';
+    const before = await countRefused();
+    const request = httpRequest(`${rig.service.url}${PATH}`, {
+      method: 'POST',
+      headers: { ...headers, 'content-length': 100 },
+    });
+    const failed = once(request, 'error');
+    request.write('{"obj', () => request.destroy(new Error('broken off')));
+    await failed;
+    await until(async () => (await countRefused()) === before + 1, 'the count of a body that was broken off');
+    expect(log).toBe('');
   });
 
   it('is counted as refused', async () => {

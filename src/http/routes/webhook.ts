@@ -41,7 +41,7 @@ export function createWebhook(deps: WebhookDependencies): Webhook {
   router.post(
     WEBHOOK_PATH,
     express.raw({ type: () => true, limit: BODY_LIMIT_BYTES }),
-    countUnread(deps.metrics),
+    refuseUnread(deps.metrics),
     async (request: Request, response: Response) => {
       if (refused.has(request)) throw refused.get(request);
       const json = () => readJson(request, false);
@@ -57,6 +57,7 @@ export function createWebhook(deps: WebhookDependencies): Webhook {
         maxBytes: BODY_LIMIT_BYTES,
         accept: (delivery) => accept(delivery, () => parseBody(delivery.body)),
         onRefused: (request, error) => refused.set(request, error),
+        onBrokenOff: () => countUnread(deps.metrics),
         app,
       }),
   };
@@ -82,10 +83,14 @@ function validateCallback(deps: WebhookDependencies): RequestHandler {
   };
 }
 
-/** A body that is too large, broken off or compressed unreadably never gets to acceptEvent. */
-function countUnread(metrics: Metrics): ErrorRequestHandler {
+/** A body that is too large, broken off or compressed unreadably never gets to acceptDelivery. */
+function countUnread(metrics: Metrics): void {
+  metrics.webhookEvents.inc({ object_type: 'unknown', aspect_type: 'unknown', result: 'refused' });
+}
+
+function refuseUnread(metrics: Metrics): ErrorRequestHandler {
   return (error, _request, _response, next) => {
-    metrics.webhookEvents.inc({ object_type: 'unknown', aspect_type: 'unknown', result: 'refused' });
+    countUnread(metrics);
     next(error);
   };
 }
