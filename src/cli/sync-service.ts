@@ -1,3 +1,4 @@
+import { type Int64, toInt64 } from '../domain/int64.ts';
 import { toEpochSeconds } from '../domain/moment.ts';
 import { createSyncs, type SyncProgress, SyncRefusedError, type Syncs } from '../flows/sync-progress.ts';
 import { readVariables } from '../infra/config.ts';
@@ -107,9 +108,10 @@ function toSeconds(option: string, value: string | undefined): number | undefine
   return seconds;
 }
 
-function toId(text: string): string {
-  if (!/^[1-9]\d{0,17}$/.test(text)) throw new CommandError(`"${text}" is not an id.`, EXIT.usage);
-  return text;
+function toId(text: string): Int64 {
+  const id = toInt64(text);
+  if (id === undefined) throw new CommandError(`"${text}" is not an id.`, EXIT.usage);
+  return id;
 }
 
 function mustExist<T>(id: string, found: T | undefined): T {

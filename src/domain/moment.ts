@@ -11,10 +11,17 @@ export function toEpochSeconds(value: string | number): number | undefined {
   const text = String(value).trim();
   const seconds = /^\d{1,11}$/.test(text)
     ? Number(text)
-    : ISO.test(text)
+    : ISO.test(text) && isInCalendar(text)
       ? Math.floor(Date.parse(inUtc(text)) / 1000)
       : -1;
   return seconds >= 0 && seconds <= MAX_EPOCH_S ? seconds : undefined;
+}
+
+// Date.parse takes 31 February for 3 March.
+function isInCalendar(text: string): boolean {
+  const day = text.slice(0, 'YYYY-MM-DD'.length);
+  const midnight = new Date(`${day}T00:00:00Z`);
+  return !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day);
 }
 
 function inUtc(text: string): string {

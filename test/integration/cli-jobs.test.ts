@@ -80,13 +80,22 @@ describe('sync', () => {
     expect(await run(['sync', '424242'])).toMatchObject({ code: 1, err: 'Error: Athlete 424242 is not connected.\n' });
   });
 
-  it('notes the sync in the database where no service answers, and a service begins it', async () => {
+  it('notes the sync in the database where no service answers, for any 64-bit id, and a service begins it', async () => {
     const athleteId = await rig.connectAthlete();
     rig.simulator.addHistory(athleteId, 2);
     const { code, out, err } = await run(['sync', athleteId, '--wait'], await away());
     expect(err).toContain('No service answers; the sync is noted in the database');
     expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('2/2 fetched · finished') });
     expect(await run(['sync', '--after', 'soon'], await away())).toMatchObject({ code: 2 });
+    const [largest, tooLarge] = ['9223372036854775807', '9223372036854775808'];
+    expect(await run(['sync', largest], await away())).toMatchObject({
+      code: 1,
+      err: `Error: Athlete ${largest} is not connected.\n`,
+    });
+    expect(await run(['sync', tooLarge], await away())).toMatchObject({
+      code: 2,
+      err: `Error: "${tooLarge}" is not an id.\n`,
+    });
   });
 });
 
