@@ -1,9 +1,9 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { ask } from './api/client.ts';
+import { ApiError, ask } from './api/client.ts';
 import { connection, pause, resume } from './live.ts';
 import { Icon, type IconName } from './parts/icon.tsx';
-import { act } from './parts/messages.tsx';
+import { tell } from './parts/messages.tsx';
 import { Link, place } from './router.tsx';
 import { access } from './session.ts';
 
@@ -84,9 +84,11 @@ function isCurrent(to: string, path: string): boolean {
 }
 
 async function signOut(): Promise<void> {
-  await act(
-    () => ask('DELETE', '/api/admin/session'),
-    () => 'Signed out.',
-  );
-  access.value = 'none';
+  try {
+    await ask('DELETE', '/api/admin/session');
+    access.value = 'none';
+    tell('Signed out.');
+  } catch (error) {
+    tell(`You are still signed in. ${error instanceof ApiError ? error.message : String(error)}`, true);
+  }
 }

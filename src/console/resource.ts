@@ -24,9 +24,16 @@ const QUIET_MS = 350;
 const MAX_QUIET_MS = 1600;
 const AFTER_ERROR_MS = 5000;
 
+/** Whether the same question may be answered in a while: the service cannot be reached, or says that it is away. */
+export function passesByItself({ status }: ApiError): boolean {
+  return status === 0 || status === 503;
+}
+
 /**
  * Reads an address, and reads it again when one of the live events came: at once, and in a storm of them at
  * least every two seconds.
+ * After an error that passes by itself it reads again every five seconds; after any other only when asked to,
+ * since each question may be a call to the provider.
  * @param everyMs reads it also so often while the page is seen and live
  */
 export function useResource<Body>(
@@ -106,9 +113,10 @@ export function useResource<Body>(
   }, [events, everyMs, load]);
 
   useEffect(() => {
-    if (!state.error || state.error.status === 404) return;
-    const timer = setTimeout(() => void load(), AFTER_ERROR_MS);
-    return () => clearTimeout(timer);
+    if (!state.error || !passesByItself(state.error)) return;
+    const isIdle = () => connection.peek() !== 'paused' && !document.hidden && !running.current;
+    const timer = setInterval(() => isIdle() && void load(true), AFTER_ERROR_MS);
+    return () => clearInterval(timer);
   }, [state, load]);
 
   return {

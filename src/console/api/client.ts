@@ -48,7 +48,10 @@ async function send(
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError(0, 'The service cannot be reached. It is asked again by itself.');
+    throw new ApiError(
+      0,
+      `The service cannot be reached. ${method === 'GET' ? 'It is asked again by itself.' : 'Try again.'}`,
+    );
   }
 }
 

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import type { Resource } from '../resource.ts';
+import { passesByItself, type Resource } from '../resource.ts';
 
 /** Shows what was read, or that it is on its way, or why it is not there. */
 export function Shown<Body>({
@@ -9,13 +9,18 @@ export function Shown<Body>({
   resource: Resource<Body>;
   children: (data: Body) => ComponentChildren;
 }) {
-  const { data, error, loading } = resource;
+  const { data, error, loading, reload } = resource;
   return (
     <>
       {error && (
-        <p class="notice bad" role="alert">
-          {error.message}
-        </p>
+        <div class="notice bad">
+          <p role="alert">{error.message}</p>
+          {error.status !== 404 && !passesByItself(error) && (
+            <button type="button" class="small" onClick={reload}>
+              Try again
+            </button>
+          )}
+        </div>
       )}
       {data === undefined ? (
         !error && (

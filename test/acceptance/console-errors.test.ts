@@ -1,0 +1,89 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Browser, Page, Route } from 'playwright-core';
+import { startBrowser } from '../support/browser.ts';
+import { type ConsolePage, findBarriers, openConsole, startReachableRig } from '../support/console.ts';
+import type { Rig } from '../support/service.ts';
+
+let rig: Rig;
+let browser: Browser;
+let opened: ConsolePage;
+let page: Page;
+
+beforeAll(async () => {
+  [rig, browser] = await Promise.all([startReachableRig(), startBrowser()]);
+  await rig.admin('/api/admin/webhooks', { method: 'POST', body: '{}' });
+}, 60_000);
+afterAll(async () => {
+  await browser?.close();
+  await rig?.close();
+});
+beforeEach(async () => {
+  opened = await openConsole(browser, rig.service.url);
+  page = opened.page;
+});
+afterEach(() => opened.close());
+
+const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+const LIST = /\/api\/admin\/webhooks$/;
+const LONG_MS = 60_000;
+
+/** Opens the subscriptions with a clock that a test moves on. @returns the reads of their list so far */
+async function openSubscriptions(): Promise<string[]> {
+  const reads: string[] = [];
+  page.on('request', (request) => {
+    if (LIST.test(request.url())) reads.push(request.method());
+  });
+  await page.clock.install();
+  await page.goto(`${rig.service.url}/admin/subscriptions`);
+  return reads;
+}
+const untilListed = () => page.getByRole('button', { name: /^Delete subscription/ }).waitFor();
+
+describe('a read that failed', () => {
+  it('is repeated only when asked for where the provider refused: each one is a call to it', async () => {
+    const fault = rig.simulator.faults.add({ kind: 'status', status: 403, match: { path: /push_subscriptions/ } });
+    const reads = await openSubscriptions();
+    await page.getByRole('button', { name: 'Try again' }).waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    await page.clock.runFor(LONG_MS);
+    fault.remove();
+    await press('Try again');
+    await untilListed();
+    expect(reads).toEqual(['GET', 'GET']);
+    expect(await page.getByRole('button', { name: 'Try again' }).count()).toBe(0);
+  });
+
+  it.each<[string, (route: Route) => Promise<void>]>([
+    ['cannot be reached', (route) => route.abort()],
+    ['is away', (route) => route.fulfill({ status: 503, contentType: 'application/problem+json', body: '{}' })],
+  ])('is repeated by itself where the service %s, but not while the page is hidden or paused', async (_case, fail) => {
+    await page.addInitScript(`Object.defineProperty(document, 'hidden', { configurable: true, value: true })`);
+    await page.route(LIST, fail);
+    const reads = await openSubscriptions();
+    await page.getByRole('alert').first().waitFor();
+    await page.clock.runFor(LONG_MS);
+    await press('Pause');
+    await page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: false })`);
+    await page.clock.runFor(LONG_MS);
+    await page.unroute(LIST);
+    await press('Follow');
+    await page.clock.runFor(5000);
+    await untilListed();
+    expect(reads).toEqual(['GET', 'GET']);
+  });
+});
+
+describe('a sign-out that failed', () => {
+  it('leaves the view in sight and says so, since the cookie still holds', async () => {
+    await page.route(/\/api\/admin\/session$/, (route) => route.abort());
+    await press('Sign out');
+    await page
+      .getByRole('alert')
+      .getByText('You are still signed in. The service cannot be reached. Try again.')
+      .waitFor();
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+    await page.unroute(/\/api\/admin\/session$/);
+    await press('Sign out');
+    await page.getByLabel('Admin token').waitFor();
+  });
+});
