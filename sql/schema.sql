@@ -1644,6 +1644,7 @@ CREATE TABLE manual_sync_item (
   athlete_id bigint NOT NULL,
   settled boolean DEFAULT false NOT NULL,
   joined boolean NOT NULL,
+  version integer NOT NULL,
   CONSTRAINT manual_sync_item_pkey PRIMARY KEY (sync_id, activity_id),
   CONSTRAINT manual_sync_item_of_job FOREIGN KEY (activity_id) REFERENCES activity_fetch_job(activity_id) ON DELETE CASCADE,
   CONSTRAINT manual_sync_item_of_sync FOREIGN KEY (sync_id) REFERENCES manual_sync(id) ON DELETE CASCADE

@@ -91,13 +91,15 @@ CREATE TABLE manual_sync_walk (
 CREATE INDEX manual_sync_walk_next ON manual_sync_walk (sync_id, not_before, athlete_id);
 CREATE INDEX manual_sync_walk_athlete ON manual_sync_walk (athlete_id);
 
--- The fetches that a running sync asked for: each activity once, also by force.
+-- The fetches that a running sync asked for: each activity once, also by force. A job that only syncs asked
+-- for is removed with the last of them that is cancelled.
 CREATE TABLE manual_sync_item (
   sync_id     bigint  NOT NULL CONSTRAINT manual_sync_item_of_sync REFERENCES manual_sync ON DELETE CASCADE,
   activity_id bigint  NOT NULL CONSTRAINT manual_sync_item_of_job REFERENCES activity_fetch_job (activity_id) ON DELETE CASCADE,
   athlete_id  bigint  NOT NULL,
   settled     boolean NOT NULL DEFAULT false,
-  joined      boolean NOT NULL, -- somebody else had asked before: a cancelled sync leaves that job alone
+  joined      boolean NOT NULL, -- somebody who is no sync wants it too: a cancelled sync leaves that job alone
+  version     integer NOT NULL, -- of the request when a sync last asked; the request's has grown when somebody else asked since
   CONSTRAINT manual_sync_item_pkey PRIMARY KEY (sync_id, activity_id)
 );
 CREATE INDEX manual_sync_item_of_activity ON manual_sync_item (activity_id);

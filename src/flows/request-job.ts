@@ -2,6 +2,7 @@ import type { FetchRequest } from '../domain/job.ts';
 import type { Database } from '../infra/database.ts';
 import { requestFetches } from '../queue/requests.ts';
 import { type FetchJob, findFetchJobOfActivity } from '../store/fetch-jobs.ts';
+import { keepFromSyncs } from '../store/sync-items.ts';
 
 /** The activity has a job already, for another athlete. */
 export class OtherAthleteError extends Error {
@@ -27,6 +28,7 @@ export async function requestJob(
     }
     await requestFetches(tx, [request]);
     const job = (await findFetchJobOfActivity(tx, request.activityId)) as FetchJob;
+    await keepFromSyncs(tx, job.id);
     return { job, joined: standing?.status === 'pending' || standing?.status === 'working' };
   });
 }

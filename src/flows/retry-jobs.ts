@@ -5,6 +5,7 @@ import type { Database, Queryable } from '../infra/database.ts';
 import { reopenJobs } from '../queue/requests.ts';
 import { type FetchJob, findFetchJob, findWaitingBossJob, lockFetchJobs } from '../store/fetch-jobs.ts';
 import { type JobFilter, listJobIds } from '../store/job-pages.ts';
+import { keepFromSyncs } from '../store/sync-items.ts';
 
 interface Dependencies {
   database: Database;
@@ -23,6 +24,7 @@ export async function retryJob(deps: Dependencies, id: Int64): Promise<FetchJob 
     const job = await findFetchJob(tx, id);
     if (!job) return undefined;
     if (job.status === 'working') return 'working';
+    await keepFromSyncs(tx, id);
     if (job.status === 'pending') await endBackoff(deps.boss, tx, id);
     else await reopenJobs(tx, [id]);
     return findFetchJob(tx, id);

@@ -1,13 +1,13 @@
 import { backoffMs } from '../domain/backoff.ts';
+import type { Int64 } from '../domain/int64.ts';
 import { MAX_ATTEMPTS } from '../domain/job.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import { PER_PAGE } from '../provider/client.ts';
 import { requestFetches } from '../queue/requests.ts';
 import { findListed, lockListedAthlete } from '../store/listed-activities.ts';
+import { addSyncItems, findJobsOfSyncs, findSyncItems } from '../store/sync-items.ts';
 import {
-  addSyncItems,
   endWalk,
-  findSyncItems,
   giveUpWalk,
   keepWalk,
   type PageStep,
@@ -54,9 +54,10 @@ async function takePage(tx: Queryable, step: PageStep, page: Extract<PageAnswer,
   const known = await findListed(tx, ids);
   const asked = await findSyncItems(tx, step.syncId, ids);
   const wanted = ids.filter((id) => {
-    const { tombstoned, stored, job } = known.get(id) ?? {};
-    return !tombstoned && !asked.has(id) && (step.force || (!stored && !job?.open));
+    const { tombstoned, stored } = known.get(id) ?? {};
+    return !tombstoned && !asked.has(id) && (step.force || !stored);
   });
+  const ofSyncs = await findJobsOfSyncs(tx, wanted);
   await settleSyncPage(tx, step, { listed: ids.length, queued: wanted.length });
   const requests = wanted.map((activityId) => ({
     activityId,
@@ -64,11 +65,13 @@ async function takePage(tx: Queryable, step: PageStep, page: Extract<PageAnswer,
     reason: 'manual' as const,
     force: step.force,
   }));
-  const results = await requestFetches(tx, requests);
+  // An open job is joined: the sync waits for it, and the provider is called no more than without the sync.
+  await requestFetches(tx, requests);
+  const sharedWith = (id: Int64) => (!known.get(id)?.job?.open ? 'nobody' : ofSyncs.has(id) ? 'syncs' : 'others');
   await addSyncItems(
     tx,
     step.syncId,
-    results.map((one) => ({ ...one, joined: one.result === 'joined' })),
+    wanted.map((activityId) => ({ activityId, sharedWith: sharedWith(activityId) })),
   );
   // A short page may have a successor; only an empty one ends the list.
   const over =

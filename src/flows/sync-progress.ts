@@ -19,7 +19,7 @@ export interface SyncProgress {
   pages: number;
   /** Activities seen in the lists. */
   listed: number;
-  /** Fetches asked for: those of `listed` that were not known, or all of them with force. */
+  /** Fetches asked for: those of `listed` that were not stored, or all of them with force; each also where it waited already. */
   queued: number;
   fetched: number;
   fetchesFailed: number;

@@ -96,6 +96,7 @@ const REMOVABLE = `
   JOIN activity_fetch_job j ON j.activity_id = i.activity_id
   JOIN fetch_queue() f ON f.boss_job_id = j.boss_job_id
   WHERE NOT i.settled AND NOT i.joined AND j.outcome IS NULL AND j.reason = 'manual' AND f.waiting
+    AND i.version = j.version
     AND NOT EXISTS (
       SELECT FROM manual_sync_item o JOIN manual_sync s ON s.id = o.sync_id
       WHERE o.activity_id = i.activity_id AND o.sync_id <> i.sync_id AND NOT o.settled AND s.state = 'running')`;

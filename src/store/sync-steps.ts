@@ -143,34 +143,6 @@ export async function putOffSync(database: Queryable, claim: SyncClaim, until?: 
   );
 }
 
-/** Which of these activities the sync has asked for already. */
-export async function findSyncItems(tx: Queryable, syncId: Int64, activityIds: readonly Int64[]): Promise<Set<Int64>> {
-  const rows = await tx.query<{ activity_id: string }>(
-    'SELECT activity_id FROM manual_sync_item WHERE sync_id = $1 AND activity_id = ANY ($2::bigint[])',
-    [syncId, activityIds],
-  );
-  return new Set(rows.map((row) => row.activity_id));
-}
-
-/** Notes fetches that the sync asked for. @param items `joined`: somebody else had asked before */
-export async function addSyncItems(
-  tx: Queryable,
-  syncId: Int64,
-  items: readonly { activityId: Int64; athleteId: Int64; joined: boolean }[],
-): Promise<void> {
-  await tx.query(
-    `INSERT INTO manual_sync_item (sync_id, activity_id, athlete_id, joined)
-     SELECT $1, r.activity_id, r.athlete_id, r.joined
-     FROM unnest($2::bigint[], $3::bigint[], $4::boolean[]) AS r (activity_id, athlete_id, joined)`,
-    [
-      syncId,
-      items.map(({ activityId }) => activityId),
-      items.map(({ athleteId }) => athleteId),
-      items.map(({ joined }) => joined),
-    ],
-  );
-}
-
 /** The athlete's walk goes on from there. */
 export async function keepWalk(tx: Queryable, step: PageStep, cursor: StoredCursor): Promise<void> {
   await tx.query(

@@ -19,13 +19,15 @@ export interface SyncRig extends Rig {
 
 export const hasEnded = ({ state }: Sync) => state !== 'running' && state !== 'waiting';
 
-export async function startSyncRig(): Promise<SyncRig> {
+/** @param overrides of the configuration */
+export async function startSyncRig(overrides: Record<string, string> = {}): Promise<SyncRig> {
   const rig = await startRig({
     env: {
       SERVICE_ROLES: 'web,fetch', // no pictures: there are many activities
       FETCH_BACKOFF_BASE_MS: '20',
       FETCH_CONCURRENCY: '6',
       FETCH_TIMEOUT_MS: '2000',
+      ...overrides,
     },
   });
   const beginSync: SyncRig['beginSync'] = async (path, body = {}) => {
