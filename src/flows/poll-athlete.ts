@@ -115,10 +115,15 @@ async function takePage(
 }
 
 function isKnown(known: KnownActivity | undefined): boolean {
-  return known !== undefined && (known.stored !== undefined || known.tombstoned || (known.job?.open ?? false));
+  if (!known) return false;
+  const { stored, tombstoned, job } = known;
+  return stored !== undefined || tombstoned || (job !== undefined && (job.open || job.unfetchable));
 }
 
-/** Webhooks tell of what ends after the athlete connected, and take a moment. */
+/**
+ * Webhooks tell of what ends after the athlete connected, and take a moment. What was asked for before is not
+ * missed: it could not be fetched.
+ */
 function isMissed(
   activity: ListedActivity,
   known: KnownActivity | undefined,
@@ -126,9 +131,7 @@ function isMissed(
   listedAt: Date,
 ): boolean {
   const endedAt = activity.startDate.getTime() + activity.elapsedTimeS * 1000;
-  return (
-    endedAt > connectedAt.getTime() && endedAt < listedAt.getTime() - SETTLE_MS && known?.job?.heardByWebhook !== true
-  );
+  return endedAt > connectedAt.getTime() && endedAt < listedAt.getTime() - SETTLE_MS && known?.job === undefined;
 }
 
 function findChanges(

@@ -1,5 +1,6 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
+import { ASK_AGAIN_AFTER } from './polling-differences.ts';
 
 /** What is known of an activity that the provider lists. */
 export interface KnownActivity {
@@ -7,7 +8,13 @@ export interface KnownActivity {
   /** Deleted: an athlete's list may lag behind. */
   tombstoned: boolean;
   /** Undefined when no fetch was ever asked for, or its job is gone. */
-  job: { open: boolean; heardByWebhook: boolean } | undefined;
+  job:
+    | {
+        open: boolean;
+        /** A sweep found it unknown and asked for it not long ago, and it could not be fetched. */
+        unfetchable: boolean;
+      }
+    | undefined;
   stored:
     | {
         name: string;
@@ -43,9 +50,15 @@ export async function findListed(tx: Queryable, activityIds: readonly Int64[]): 
   return new Map(rows.map((row) => [row.activity_id, toKnown(row)]));
 }
 
+// Where a webhook or somebody by hand asked, or for what was stored before, a sweep tries once itself. A refusal
+// is the athlete's, and over when they connect again.
+const UNFETCHABLE = `j.reason = 'polling' AND NOT j.force AND j.outcome IN ('notFound', 'exhausted')
+      AND j.requested_at > sync_now() - interval '${ASK_AGAIN_AFTER}'`;
+
 const FIND_LISTED = `
   SELECT l.activity_id, t.activity_id IS NOT NULL AS tombstoned,
-    j.id IS NOT NULL AS requested, j.id IS NOT NULL AND j.outcome IS NULL AS open, j.event_time IS NOT NULL AS heard,
+    j.id IS NOT NULL AS requested, j.id IS NOT NULL AND j.outcome IS NULL AS open,
+    coalesce(${UNFETCHABLE}, false) AS unfetchable,
     a.activity_id IS NOT NULL AS stored, a.name, a.sport_type, a.start_date, a.distance_m, a.moving_time_s, a.elapsed_time_s,
     a.private, a.fetched_at
   FROM unnest($1::bigint[]) AS l (activity_id)
@@ -58,7 +71,7 @@ interface ListedRow {
   tombstoned: boolean;
   requested: boolean;
   open: boolean;
-  heard: boolean;
+  unfetchable: boolean;
   stored: boolean;
   name: string;
   sport_type: string;
@@ -74,7 +87,7 @@ function toKnown(row: ListedRow): KnownActivity {
   return {
     activityId: row.activity_id,
     tombstoned: row.tombstoned,
-    job: row.requested ? { open: row.open, heardByWebhook: row.heard } : undefined,
+    job: row.requested ? { open: row.open, unfetchable: row.unfetchable } : undefined,
     stored: row.stored
       ? {
           name: row.name,

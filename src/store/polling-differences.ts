@@ -4,8 +4,11 @@ import type { Queryable } from '../infra/database.ts';
 /** Stands in the place of a summary for an activity that the list lacked. */
 export const NOT_LISTED = 'not listed';
 
-// A difference that is still there after a fetch is asked about again after a while, not in every sweep.
-const ASK_AGAIN_AFTER = '7 days';
+/**
+ * A difference that is still there after a fetch, and what is listed and cannot be fetched, is asked about again
+ * after a while, not in every sweep.
+ */
+export const ASK_AGAIN_AFTER = '7 days';
 
 /** A difference between the provider's list and what is stored. */
 export interface Difference {
