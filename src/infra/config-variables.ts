@@ -86,7 +86,7 @@ export const VARIABLES = {
   DATA_DIR: variable(text.default('./data'), 'folder of the embedded PostgreSQL', './data'),
   TRUSTED_PROXIES: variable(
     wholeNumber(0),
-    'how many proxies stand in front of this service; their X-Forwarded-For tells the addresses that sign-in is limited by',
+    'how many proxies stand in front of this service; their X-Forwarded-For tells the addresses by which tries to sign in and to connect are limited',
     '1',
   ),
   PORT: variable(z.coerce.number().int().min(0).max(65_535).default(3000), 'port to listen on', '3000'),
