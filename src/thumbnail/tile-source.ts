@@ -15,6 +15,8 @@ export interface TileAddress {
 
 /** A server of map tiles, 256 px squared at their own zoom level. */
 export interface TileSource {
+  /** The server, with its port where that is not the usual one: what may be said of an address that may hold a key. */
+  readonly host: string;
   /** What must be written on a picture that shows its tiles. */
   readonly attribution: string;
   /**
@@ -73,6 +75,7 @@ export function createTileSource(options: TileSourceOptions): TileSource {
   const cache = createTileCache<Buffer>(options.cacheMaxTiles);
 
   return {
+    host,
     attribution: options.attribution ?? attributionFor(host),
     getTile(tile, signal) {
       const load = (): Promise<Buffer> => loadTile(client, options.urlTemplate, host, tile);

@@ -45,12 +45,12 @@ export class ThumbnailWorker {
   }
 
   start(): void {
-    const { config, hub, logger } = this.#deps;
+    const { config, hub, logger, map } = this.#deps;
     logger.info('thumbnail worker started', {
       component: COMPONENT,
       size: config.THUMBNAIL_SIZE,
       debug: config.THUMBNAIL_DEBUG,
-      mapSource: config.THUMBNAIL_MAP_SOURCE,
+      mapSource: map?.host ?? 'none',
     });
     this.#unsubscribe = hub.on('thumbnail', () => this.#loop.wake());
     this.#loop.start();
