@@ -1,7 +1,7 @@
 import type { PgBoss } from 'pg-boss';
 import { decodeRoute } from '../domain/geo/decode-route.ts';
 import type { Database } from '../infra/database.ts';
-import { completeThumbnail, type ThumbnailRun } from '../queue/thumbnail-queue.ts';
+import { completeThumbnail, failThumbnail, type ThumbnailRun } from '../queue/thumbnail-queue.ts';
 import { findRoute, saveThumbnail } from '../store/thumbnails.ts';
 import { renderThumbnail } from '../thumbnail/render-thumbnail.ts';
 import type { TileSource } from '../thumbnail/tile-source.ts';
@@ -14,24 +14,35 @@ export interface ThumbnailDependencies {
   map: TileSource | undefined;
 }
 
+/** What came of a thumbnail job. */
+export interface MadeThumbnail {
+  /** 'withoutMap': stored, but no tile of its map came; 'superseded': the activity has gone meanwhile. */
+  result: 'rendered' | 'withoutMap' | 'superseded';
+  /** Why tiles are missing on the picture, for the log. */
+  mapProblem: string | undefined;
+}
+
 /**
- * Draws an activity's picture and stores it together with the job's completion.
- * @returns 'superseded' when the activity has gone meanwhile
+ * Draws an activity's picture and stores it together with the job's completion. Where tiles are missing that
+ * may be had later, it stores what it has and the job's failure: pg-boss has the picture drawn again.
  * @throws SupersededError when the claim was lost
  */
 export async function makeThumbnail(
   deps: ThumbnailDependencies,
   run: ThumbnailRun,
   signal: AbortSignal,
-): Promise<'rendered' | 'superseded'> {
+): Promise<MadeThumbnail> {
   const activity = await findRoute(deps.database, run.activityId);
   const picture = activity && (await drawPicture(deps, activity, signal));
+  const { reason: mapProblem, mayComeLater } = picture?.mapProblem ?? {};
   return deps.database.transaction(async (tx) => {
-    await completeThumbnail(deps.boss, tx, run);
-    if (!picture) return 'superseded';
+    if (mapProblem !== undefined && mayComeLater) await failThumbnail(deps.boss, tx, run, mapProblem);
+    else await completeThumbnail(deps.boss, tx, run);
+    if (!picture) return { result: 'superseded', mapProblem };
     const stored = await saveThumbnail(tx, { activityId: run.activityId, sizePx: deps.sizePx, ...picture });
-    if (stored) await tx.query(`SELECT pg_notify('activity_sync', 'activity:' || $1)`, [run.activityId]);
-    return stored ? 'rendered' : 'superseded';
+    if (!stored) return { result: 'superseded', mapProblem };
+    await tx.query(`SELECT pg_notify('activity_sync', 'activity:' || $1)`, [run.activityId]);
+    return { result: mapProblem !== undefined && picture.drawnTiles === 0 ? 'withoutMap' : 'rendered', mapProblem };
   });
 }
 

@@ -138,9 +138,11 @@ export function createMetrics() {
       ['kind'],
     ),
 
-    thumbnails: counter('activity_sync_thumbnails_total', 'Thumbnails by result (rendered, failed, superseded)', [
-      'result',
-    ]),
+    thumbnails: counter(
+      'activity_sync_thumbnails_total',
+      'Drawings of thumbnails by result (rendered, withoutMap, failed, superseded)',
+      ['result'],
+    ),
     thumbnailDuration: seconds('activity_sync_thumbnail_seconds', 'Time to render a thumbnail'),
 
     dbPool: gauge('activity_sync_db_pool_connections', 'Connections of the pool by state (total, idle, waiting)', [
@@ -183,6 +185,6 @@ function startAtZero(metrics: Metrics): void {
   for (const code of ['401', '403']) metrics.authorisationFailures.inc({ code }, 0);
   for (const result of ['finished', 'failed']) metrics.pollingSweeps.inc({ result }, 0);
   for (const kind of ['missed', 'changed', 'vanished']) metrics.drift.inc({ kind }, 0);
-  for (const result of ['rendered', 'failed', 'superseded']) metrics.thumbnails.inc({ result }, 0);
+  for (const result of ['rendered', 'withoutMap', 'failed', 'superseded']) metrics.thumbnails.inc({ result }, 0);
   for (const component of ['http', 'fetch', 'thumbnail', 'polling', 'sync']) metrics.errors.inc({ component }, 0);
 }

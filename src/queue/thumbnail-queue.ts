@@ -30,14 +30,11 @@ export async function completeThumbnail(boss: PgBoss, tx: Queryable, run: Thumbn
   if ((response as { affected?: number }).affected !== 1) throw new SupersededError({ jobId: run.bossJobId });
 }
 
-/** Counts a failure; pg-boss retries with backoff and gives up after five. */
-export async function failThumbnail(boss: PgBoss, database: Database, run: ThumbnailRun, error: string): Promise<void> {
-  await boss.fail(
-    THUMBNAIL_QUEUE,
-    { id: run.bossJobId, retryCount: run.retryCount },
-    { message: error },
-    { db: database },
-  );
+/** Counts a failure; pg-boss retries with backoff and gives up after five. @throws SupersededError when the claim was lost */
+export async function failThumbnail(boss: PgBoss, db: Queryable, run: ThumbnailRun, error: string): Promise<void> {
+  const claim = { id: run.bossJobId, retryCount: run.retryCount };
+  const response = await boss.fail(THUMBNAIL_QUEUE, claim, { message: error }, { db });
+  if ((response as { affected?: number }).affected !== 1) throw new SupersededError({ jobId: run.bossJobId });
 }
 
 /** Milliseconds since the epoch at which the next waiting thumbnail is due; undefined when none waits. */

@@ -1,5 +1,5 @@
 import { TILE_PX, type Viewport } from '../domain/geo/fit-viewport.ts';
-import type { TileAddress, TileSource } from './tile-source.ts';
+import { type TileAddress, TileError, type TileSource } from './tile-source.ts';
 
 /** The map under a route, as SVG elements. */
 export interface MapLayer {
@@ -9,6 +9,15 @@ export interface MapLayer {
   missingTiles: number;
   /** Why the first of them failed. */
   firstProblem: string | undefined;
+  problem: MapProblem | undefined;
+}
+
+/** Why tiles are missing on a picture. */
+export interface MapProblem {
+  /** For the log: names neither the address with its key nor the tile, which tells a place. */
+  reason: string;
+  /** Whether some of them may be had later, so that another drawing is worth while. */
+  mayComeLater: boolean;
 }
 
 interface PlacedTile {
@@ -34,12 +43,13 @@ export async function drawMapLayer(
   const svg = results.map((result, index) =>
     result.status === 'fulfilled' ? drawTile(placed[index], result.value) : '',
   );
-  const problems = results.filter((result) => result.status === 'rejected').map(({ reason }) => describe(reason));
+  const problems: unknown[] = results.filter((result) => result.status === 'rejected').map(({ reason }) => reason);
   return {
     svg: svg.join(''),
     drawnTiles: results.length - problems.length,
     missingTiles: problems.length,
-    firstProblem: problems[0],
+    firstProblem: problems.length > 0 ? describe(problems[0]) : undefined,
+    problem: findProblem(problems),
   };
 }
 
@@ -68,6 +78,15 @@ function drawTile(placed: PlacedTile | undefined, png: Buffer): string {
   const { leftPx, topPx, edgePx } = placed;
   const smoothing = edgePx === TILE_PX ? ' image-rendering="optimizeSpeed"' : '';
   return `<image x="${leftPx}" y="${topPx}" width="${edgePx}" height="${edgePx}" preserveAspectRatio="none"${smoothing} href="data:image/png;base64,${png.toString('base64')}"/>`;
+}
+
+/** The one that may pass comes first: for its sake the picture is drawn again. */
+function findProblem(problems: readonly unknown[]): MapProblem | undefined {
+  const passing = problems.find((problem) => problem instanceof TileError && problem.mayComeLater);
+  const problem = passing ?? problems[0];
+  if (problem === undefined) return undefined;
+  const reason = problem instanceof TileError ? problem.withoutPlace : describe(problem);
+  return { reason, mayComeLater: passing !== undefined };
 }
 
 function describe(reason: unknown): string {

@@ -9,7 +9,7 @@ import { drawBackground } from './background-layer.ts';
 import { drawCaption } from './caption-layer.ts';
 import { drawDebugLayer } from './debug-layer.ts';
 import { sharp } from './image-library.ts';
-import { drawMapLayer, type MapLayer } from './map-layer.ts';
+import { drawMapLayer, type MapLayer, type MapProblem } from './map-layer.ts';
 import { drawRoute } from './route-layer.ts';
 import { drawSportGlyph } from './sport-glyph.ts';
 import type { TileSource } from './tile-source.ts';
@@ -38,15 +38,19 @@ export interface Thumbnail {
   zoom: number | undefined;
   /** Points of the line that was drawn. */
   drawnPoints: number;
+  /** Map squares drawn. */
+  drawnTiles: number;
   /** Map squares that show the plain background because their tile could not be had. */
   missingTiles: number;
   /** Why the first of them could not be had. */
   tileProblem: string | undefined;
+  /** The same for the log, and whether they may be had later. */
+  mapProblem: MapProblem | undefined;
 }
 
 /** A line thinner than this many pixels' worth of detail looks the same and costs a multiple. */
 const THINNING = { minStepPx: 1.5, maxPoints: 2000 };
-const NO_MAP: MapLayer = { svg: '', drawnTiles: 0, missingTiles: 0, firstProblem: undefined };
+const NO_MAP: MapLayer = { svg: '', drawnTiles: 0, missingTiles: 0, firstProblem: undefined, problem: undefined };
 
 /**
  * Draws an activity's thumbnail: its route on the map or a plain background, or its sport when there is
@@ -83,8 +87,10 @@ export async function renderThumbnail(request: ThumbnailRequest): Promise<Thumbn
     bounds,
     zoom: viewport.zoom,
     drawnPoints: line.length,
+    drawnTiles: mapLayer.drawnTiles,
     missingTiles: mapLayer.missingTiles,
     tileProblem: mapLayer.firstProblem,
+    mapProblem: mapLayer.problem,
   };
 }
 
@@ -100,8 +106,10 @@ async function renderWithoutRoute({ sizePx, label, debug }: ThumbnailRequest): P
     bounds: undefined,
     zoom: undefined,
     drawnPoints: 0,
+    drawnTiles: 0,
     missingTiles: 0,
     tileProblem: undefined,
+    mapProblem: undefined,
   };
 }
 

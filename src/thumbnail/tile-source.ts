@@ -45,8 +45,25 @@ export interface TileSourceOptions {
 /** A tile that could not be had. The message names server and tile, never the address with its key. */
 export class TileError extends Error {
   override name = 'TileError';
+  /** The message without the tile, which tells a place: for the log. */
+  readonly withoutPlace: string;
+  /** Whether the server may give the tile later: it was away, too slow, busy or out of order. */
+  readonly mayComeLater: boolean;
+
+  constructor(tile: NamedTile, what: string, options: { mayComeLater: boolean }) {
+    super(`The tile ${tile.name} of the map source ${tile.host} ${what}.`);
+    this.withoutPlace = `A tile of the map source ${tile.host} ${what}.`;
+    this.mayComeLater = options.mayComeLater;
+  }
 }
 
+interface NamedTile {
+  name: string;
+  host: string;
+}
+
+const LATER = { mayComeLater: true };
+const NEVER = { mayComeLater: false };
 const MAX_TILE_BYTES = 256 * 1024;
 const MAX_CONNECTIONS = 4;
 
@@ -82,7 +99,7 @@ export function createTileSource(options: TileSourceOptions): TileSource {
       return waitUnlessAborted(cache.get(`${tile.z}/${tile.x}/${tile.y}`, load), signal);
     },
     close() {
-      closing.abort(new TileError(`The map source ${host} was closed.`));
+      closing.abort(new Error(`The map source ${host} was closed.`));
       agent.http.destroy();
       agent.https.destroy();
     },
@@ -106,43 +123,46 @@ function attributionFor(host: string): string {
 }
 
 async function loadTile(client: Got, urlTemplate: string, host: string, tile: TileAddress): Promise<Buffer> {
-  const name = `tile ${tile.z}/${tile.x}/${tile.y} of the map source ${host}`;
+  const named = { name: `${tile.z}/${tile.x}/${tile.y}`, host };
   const url = urlTemplate
     .replaceAll('{z}', String(tile.z))
     .replaceAll('{x}', String(tile.x))
     .replaceAll('{y}', String(tile.y));
-  const body = await download(client, url, name);
+  const body = await download(client, url, named);
   const png = await normaliseTile(body);
-  if (png === undefined) throw new TileError(`The ${name} is not a PNG, JPEG or WebP image.`);
+  if (png === undefined) throw new TileError(named, 'is not a PNG, JPEG or WebP image', NEVER);
   return png;
 }
 
-async function download(client: Got, url: string, name: string): Promise<Buffer> {
+async function download(client: Got, url: string, tile: NamedTile): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
     const stream = client.stream(url);
     for await (const chunk of stream as AsyncIterable<Buffer>) {
       bytes += chunk.length;
-      if (bytes > MAX_TILE_BYTES) throw new TileError(`The ${name} is larger than ${MAX_TILE_BYTES} bytes.`);
+      if (bytes > MAX_TILE_BYTES) throw new TileError(tile, `is larger than ${MAX_TILE_BYTES} bytes`, NEVER);
       chunks.push(chunk);
     }
     const response = stream.response;
-    if (response?.statusCode !== 200)
-      throw new TileError(`The ${name} was answered with status ${response?.statusCode}.`);
-    const contentType = response.headers['content-type'] ?? 'no type';
-    if (!contentType.startsWith('image/')) throw new TileError(`The ${name} came as ${contentType}, not as an image.`);
+    const status = response?.statusCode ?? 0;
+    if (status !== 200) {
+      const mayComeLater = status === 408 || status === 429 || status >= 500;
+      throw new TileError(tile, `was answered with status ${status}`, { mayComeLater });
+    }
+    const contentType = response?.headers['content-type'] ?? 'no type';
+    if (!contentType.startsWith('image/')) throw new TileError(tile, `came as ${contentType}, not as an image`, NEVER);
   } catch (error) {
-    throw error instanceof TileError ? error : describeFailure(error, name);
+    throw error instanceof TileError ? error : describeFailure(error, tile);
   }
   return Buffer.concat(chunks, bytes);
 }
 
 /** Without the client's own message and cause: they hold the address, and that may hold an API key. */
-function describeFailure(error: unknown, name: string): TileError {
-  if (error instanceof TimeoutError) return new TileError(`The ${name} did not come in time.`);
+function describeFailure(error: unknown, tile: NamedTile): TileError {
+  if (error instanceof TimeoutError) return new TileError(tile, 'did not come in time', LATER);
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
-  return new TileError(`The ${name} could not be fetched (${code}).`);
+  return new TileError(tile, `could not be fetched (${code})`, LATER);
 }
 
 /** A caller that gives up leaves the shared request running for the others. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../domain/clock.ts';
-import { makeThumbnail, type ThumbnailDependencies } from '../flows/make-thumbnail.ts';
+import { type MadeThumbnail, makeThumbnail, type ThumbnailDependencies } from '../flows/make-thumbnail.ts';
 import type { Config } from '../infra/config.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
@@ -10,6 +10,12 @@ import { WorkerLoop } from './worker-loop.ts';
 
 const COMPONENT = 'thumbnail';
 const POLL_INTERVAL_MS = 2000;
+const WARN_EVERY_MS = 600_000;
+const SAID: Record<MadeThumbnail['result'], string> = {
+  rendered: 'thumbnail rendered',
+  withoutMap: 'thumbnail rendered without its map',
+  superseded: 'thumbnail superseded',
+};
 
 /** The thumbnail worker: draws one picture at a time. */
 export class ThumbnailWorker {
@@ -22,6 +28,9 @@ export class ThumbnailWorker {
   };
   readonly #loop: WorkerLoop<ThumbnailRun>;
   #unsubscribe: (() => void) | undefined;
+  #warnedAt = Number.NEGATIVE_INFINITY;
+  // Pictures that lack tiles, since the last warning.
+  #incomplete = 0;
 
   constructor(
     deps: ThumbnailDependencies & { clock: Clock; config: Config; hub: NotifyHub; logger: Logger; metrics: Metrics },
@@ -66,11 +75,12 @@ export class ThumbnailWorker {
     const startedAt = performance.now();
     const fields = { component: COMPONENT, activityId: run.activityId };
     try {
-      const result = await makeThumbnail(this.#deps, run, signal);
+      const { result, mapProblem } = await makeThumbnail(this.#deps, run, signal);
       const ms = Math.round(performance.now() - startedAt);
       metrics.thumbnails.inc({ result });
       metrics.thumbnailDuration.observe(ms / 1000);
-      logger.info(`thumbnail ${result}`, { ...fields, ms });
+      logger.info(SAID[result], { ...fields, ms });
+      if (mapProblem !== undefined) this.#warnOfMap(mapProblem);
     } catch (error) {
       if (error instanceof SupersededError) {
         metrics.thumbnails.inc({ result: 'superseded' });
@@ -86,5 +96,18 @@ export class ThumbnailWorker {
         }),
       );
     }
+  }
+
+  /** At most one line in ten minutes, however many pictures there are. */
+  #warnOfMap(problem: string): void {
+    this.#incomplete += 1;
+    if (performance.now() - this.#warnedAt < WARN_EVERY_MS) return;
+    this.#deps.logger.warn('pictures lack tiles of their map', {
+      component: COMPONENT,
+      error: problem,
+      pictures: this.#incomplete,
+    });
+    this.#warnedAt = performance.now();
+    this.#incomplete = 0;
   }
 }
