@@ -37,13 +37,14 @@ export async function failThumbnail(boss: PgBoss, db: Queryable, run: ThumbnailR
   if ((response as { affected?: number }).affected !== 1) throw new SupersededError({ jobId: run.bossJobId });
 }
 
-/** Milliseconds since the epoch at which the next waiting thumbnail is due; undefined when none waits. */
-export async function nextThumbnailDue(database: Database): Promise<number | undefined> {
-  const [row] = await database.query<{ due: Date | null }>(
-    `SELECT min(start_after) AS due FROM pgboss.job WHERE name = '${THUMBNAIL_QUEUE}' AND state < 'active' AND NOT blocked`,
+/** Milliseconds until the next waiting thumbnail is due, by the database's clock; undefined when none waits. */
+export async function waitForThumbnail(database: Database): Promise<number | undefined> {
+  const [row] = await database.query<{ wait_ms: number | null }>(
+    `SELECT ceil(extract(epoch FROM min(start_after) - sync_now()) * 1000)::float8 AS wait_ms
+     FROM pgboss.job WHERE name = '${THUMBNAIL_QUEUE}' AND state < 'active' AND NOT blocked`,
     [],
   );
-  return row?.due?.getTime();
+  return row?.wait_ms ?? undefined;
 }
 
 /** Deletes the thumbnail jobs of these activities inside the caller's transaction. */

@@ -5,11 +5,13 @@ import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
 import { SupersededError } from '../queue/settle.ts';
-import { claimThumbnail, failThumbnail, nextThumbnailDue, type ThumbnailRun } from '../queue/thumbnail-queue.ts';
+import { claimThumbnail, failThumbnail, type ThumbnailRun, waitForThumbnail } from '../queue/thumbnail-queue.ts';
 import { WorkerLoop } from './worker-loop.ts';
 
 const COMPONENT = 'thumbnail';
 const POLL_INTERVAL_MS = 2000;
+// A job that is due may be held by another replica's claim just now.
+const MIN_WAIT_MS = 25;
 const WARN_EVERY_MS = 600_000;
 const SAID: Record<MadeThumbnail['result'], string> = {
   rendered: 'thumbnail rendered',
@@ -43,8 +45,8 @@ export class ThumbnailWorker {
       claim: async () => {
         const job = await claimThumbnail(deps.boss);
         if (job) return { jobs: [job], waitMs: undefined };
-        const due = await nextThumbnailDue(deps.database);
-        return { jobs: [], waitMs: due === undefined ? undefined : Math.max(25, due - deps.clock.now()) };
+        const waitMs = await waitForThumbnail(deps.database);
+        return { jobs: [], waitMs: waitMs === undefined ? undefined : Math.max(MIN_WAIT_MS, waitMs) };
       },
       run: (run, signal) => this.#run(run, signal),
       clock: deps.clock,

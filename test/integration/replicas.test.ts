@@ -1,7 +1,10 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import type { Clock } from '../../src/domain/clock.ts';
 import { requestFetches } from '../../src/queue/requests.ts';
+import { requestThumbnail } from '../../src/queue/thumbnail-queue.ts';
 import { type Rig, startRig, testEnvironment } from '../support/service.ts';
 import { freePort, type ServiceProcess, startServiceProcess } from '../support/service-process.ts';
+import { until } from '../support/until.ts';
 
 const STALE_MS = 1500;
 
@@ -108,15 +111,8 @@ describe('replicas that fetch', () => {
   it('decide by the database’s clock: one that is an hour ahead neither hurries nor waits', async () => {
     await startRigOfWeb();
     const athleteId = await rig.connectAthlete();
-    const ahead = {
-      now: () => Date.now() + 3_600_000,
-      setTimeout,
-      setInterval,
-      clearTimeout: clear,
-      clearInterval: clear,
-    };
     await rig.service.database.query(`UPDATE rate_budget SET blocked_until = now() + interval '700 ms'`);
-    await rig.startReplica({ SERVICE_ROLES: 'fetch' }, ahead);
+    await rig.startReplica({ SERVICE_ROLES: 'fetch' }, clockAhead(3_600_000));
     const id = await ask(athleteId);
     const waiting = await rig.untilJob(id, () => true);
     expect(waiting.status).toBe('pending');
@@ -125,7 +121,35 @@ describe('replicas that fetch', () => {
     const [call] = rig.simulator.calls.filter((one) => one.activityId === id);
     expect(call?.at).toBeGreaterThanOrEqual(waiting.nextRunAt.getTime());
   }, 30_000);
+
+  it('decide by the database’s clock: one that is ahead sleeps until a picture is due, and does not ask on and on', async () => {
+    await startRigOfWeb();
+    const { boss, database } = rig.service;
+    const waits: number[] = [];
+    const clock = clockAhead(600_000);
+    const counting: Clock = {
+      ...clock,
+      setTimeout: (fn, ms) => {
+        waits.push(ms);
+        return clock.setTimeout(fn, ms);
+      },
+    };
+    await rig.startReplica({ SERVICE_ROLES: 'thumbnail' }, counting);
+    await database.transaction(async (tx) => {
+      await requestThumbnail(boss, tx, '77');
+      await tx.query(`UPDATE pgboss.job SET start_after = now() + interval '1500 ms' WHERE name = 'thumbnail'`);
+    });
+    const state = async () => (await boss.findJobs('thumbnail', { key: '77' }))[0]?.state;
+    await until(async () => (await state()) === 'completed', 'the end of the job');
+    expect(waits.some((ms) => ms > 500 && ms <= 1500)).toBe(true);
+    expect(waits.filter((ms) => ms <= 25).length).toBeLessThanOrEqual(3); // a timer may fire a little early
+  }, 30_000);
 });
+
+/** The time of a machine that is wrong by so many milliseconds. */
+function clockAhead(ms: number): Clock {
+  return { now: () => Date.now() + ms, setTimeout, setInterval, clearTimeout: clear, clearInterval: clear };
+}
 
 function clear(handle: unknown): void {
   clearTimeout(handle as NodeJS.Timeout);
