@@ -59,6 +59,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     web.stop();
     await server?.close();
     await Promise.all(background.workers.map((worker) => worker.stop(graceMs)));
+    // Last, so that it writes down how the others' last runs ended.
+    await background.recorder.stop();
     await hub.stop();
     await boss.stop({ graceful: false, close: false });
     parts.transport.close();
@@ -78,7 +80,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     await stop();
     throw error;
   }
-  for (const worker of background.workers) worker.start();
+  for (const worker of [background.recorder, ...background.workers]) worker.start();
   logger.info('service started', { component: 'main', port: server.port, roles: config.SERVICE_ROLES.join(',') });
 
   let stopping: Promise<void> | undefined;

@@ -21,13 +21,12 @@ export interface Worker {
 const TILES_KEPT = 500;
 const TILE_TIMEOUT_MS = 5000;
 
-/** The workers of a process's roles, and what they hold open. */
-export function createWorkers(parts: Parts): { workers: Worker[]; close(): void } {
+/** The workers of a process's roles, the recorder of what they count, and what they hold open. */
+export function createWorkers(parts: Parts): { workers: Worker[]; recorder: HistoryRecorder; close(): void } {
   const { config, has, random } = parts;
   const backoff = { baseMs: config.FETCH_BACKOFF_BASE_MS, capMs: config.FETCH_BACKOFF_CAP_MS };
   const listPage = createListPage(parts);
   const workers: Worker[] = [new MetricsCollector({ ...parts, readsQueue: has('web') || has('fetch') })];
-  workers.push(new HistoryRecorder(parts));
   if (has('web') || has('fetch')) workers.push(new Retention({ ...parts, days: config.JOB_RETENTION_DAYS }));
   if (has('web') || has('fetch')) workers.push(new KeyRotation(parts));
   if (has('fetch')) {
@@ -50,7 +49,7 @@ export function createWorkers(parts: Parts): { workers: Worker[]; close(): void 
     workers.push(new PollingWorker({ ...parts, listPage, backoff, random, stopAfter: config.POLLING_STOP_AFTER }));
   }
   if (has('polling') || has('fetch')) workers.push(new SyncWorker({ ...parts, listPage, backoff, random }));
-  return { workers, close: () => map?.close() };
+  return { workers, recorder: new HistoryRecorder(parts), close: () => map?.close() };
 }
 
 function openMap({ config, userAgent }: Parts): TileSource | undefined {

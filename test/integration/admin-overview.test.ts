@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ask, readDescription } from '../support/admin.ts';
 import { type ClockedRig, startClockedRig } from '../support/clocked-rig.ts';
+import { startRig } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 let rig: ClockedRig;
 
@@ -73,3 +75,30 @@ describe('GET /api/admin/overview and /api/admin/history', () => {
       expect(description.misfits('GET', path, await ask(rig, 'GET', path))).toEqual([]);
   });
 });
+
+describe('the history of a process that stops', () => {
+  it('has the runs that it let end', async () => {
+    const stopping = await startRig({ env: { SERVICE_ROLES: 'web,fetch' } });
+    const athleteId = await stopping.connectAthlete();
+    const { id } = stopping.simulator.addActivity(athleteId);
+    const held = stopping.simulator.faults.add({ kind: 'hold', match: { activityId: id }, times: 1 });
+    await ask(stopping, 'POST', '/api/admin/activity-jobs', { activityId: id, athleteId });
+    await held.held;
+    const remaining = await stopping.startReplica({ SERVICE_ROLES: 'web' });
+    const stopped = stopping.service.stop();
+    await until(async () => !(await isListening(stopping.service.url)), 'the end of its intake');
+    held.release();
+    await stopped;
+    const rows = await remaining.database.query(
+      `SELECT sum(n)::int AS n FROM history WHERE measure = 'finished:stored'`,
+    );
+    expect(rows).toEqual([{ n: 1 }]);
+    await stopping.close();
+  });
+});
+
+const isListening = (url: string) =>
+  fetch(`${url}/healthz`).then(
+    () => true,
+    () => false,
+  );
