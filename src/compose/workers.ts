@@ -18,7 +18,7 @@ export interface Worker {
   stop(graceMs: number): Promise<void>;
 }
 
-const TILES_KEPT = 500;
+const TILES_KEPT_BYTES = 64 * 1024 * 1024;
 const TILE_TIMEOUT_MS = 5000;
 
 /** The workers of a process's roles, the recorder of what they count, and what they hold open. */
@@ -57,7 +57,7 @@ function openMap({ config, userAgent }: Parts): TileSource | undefined {
   return createTileSource({
     urlTemplate: config.THUMBNAIL_MAP_SOURCE,
     userAgent,
-    cacheMaxTiles: TILES_KEPT,
+    cacheMaxBytes: TILES_KEPT_BYTES,
     timeoutMs: TILE_TIMEOUT_MS,
   });
 }

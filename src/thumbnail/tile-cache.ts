@@ -1,30 +1,39 @@
-/** Values in memory by key; what was used longest ago goes first. */
-export interface TileCache<Value> {
-  /** The kept value; otherwise what `load` gives, which calls for the same key meanwhile share. */
-  get(key: string, load: () => Promise<Value>): Promise<Value>;
+/** Tiles in memory by key; what was used longest ago goes first. */
+export interface TileCache {
+  /** The kept tile; otherwise what `load` gives, which calls for the same key meanwhile share. */
+  get(key: string, load: () => Promise<Buffer>): Promise<Buffer>;
 }
 
 /**
- * Creates a cache that keeps at most `maxEntries` loaded values. A load that fails is not kept: the next
- * call tries again.
+ * Creates a cache of loaded tiles that keeps at most `maxBytes` of them. A load that fails is not kept: the
+ * next call tries again.
  */
-export function createTileCache<Value>(maxEntries: number): TileCache<Value> {
+export function createTileCache(maxBytes: number): TileCache {
   // A Map iterates in insertion order: whatever is used is put in again, so the oldest stands first.
-  const kept = new Map<string, Value>();
-  const loading = new Map<string, Promise<Value>>();
+  const kept = new Map<string, Buffer>();
+  const loading = new Map<string, Promise<Buffer>>();
+  let keptBytes = 0;
 
-  const keep = (key: string, value: Value): void => {
+  const drop = (key: string): void => {
+    keptBytes -= kept.get(key)?.length ?? 0;
     kept.delete(key);
-    kept.set(key, value);
-    const oldest = kept.keys().next();
-    if (kept.size > maxEntries && !oldest.done) kept.delete(oldest.value);
   };
 
-  const loadOnce = (key: string, load: () => Promise<Value>): Promise<Value> => {
+  const keep = (key: string, tile: Buffer): void => {
+    drop(key);
+    kept.set(key, tile);
+    keptBytes += tile.length;
+    for (const oldest of kept.keys()) {
+      if (keptBytes <= maxBytes) return;
+      drop(oldest);
+    }
+  };
+
+  const loadOnce = (key: string, load: () => Promise<Buffer>): Promise<Buffer> => {
     const promise = load()
-      .then((value) => {
-        keep(key, value);
-        return value;
+      .then((tile) => {
+        keep(key, tile);
+        return tile;
       })
       .finally(() => loading.delete(key));
     loading.set(key, promise);
@@ -33,10 +42,10 @@ export function createTileCache<Value>(maxEntries: number): TileCache<Value> {
 
   return {
     async get(key, load) {
-      const value = kept.get(key);
-      if (value === undefined) return loading.get(key) ?? loadOnce(key, load);
-      keep(key, value);
-      return value;
+      const tile = kept.get(key);
+      if (tile === undefined) return loading.get(key) ?? loadOnce(key, load);
+      keep(key, tile);
+      return tile;
     },
   };
 }

@@ -33,8 +33,8 @@ export interface TileSourceOptions {
   urlTemplate: string;
   /** Identifies this service to the tile server, e.g. "activity-sync/0.1 (+https://sync.example.org)". */
   userAgent: string;
-  /** How many tiles are kept in memory: some 20 KiB each for a drawn map, at most about 800 KiB for aerial photographs. */
-  cacheMaxTiles: number;
+  /** How much memory kept tiles take: some 20 KiB each for a drawn map, at most about 800 KiB for aerial photographs. */
+  cacheMaxBytes: number;
   /** The whole time allowed for one tile, in milliseconds. */
   timeoutMs: number;
   /** Default: OpenStreetMap's text for its own servers, otherwise the name of the server. */
@@ -89,7 +89,7 @@ export function createTileSource(options: TileSourceOptions): TileSource {
     timeout: { request: options.timeoutMs },
     signal: closing.signal,
   });
-  const cache = createTileCache<Buffer>(options.cacheMaxTiles);
+  const cache = createTileCache(options.cacheMaxBytes);
 
   return {
     host,

@@ -38,7 +38,7 @@ export async function startTileServer(): Promise<TileServer> {
       const source = createTileSource({
         urlTemplate: `${tiles.origin}/{z}/{x}/{y}.png`,
         userAgent: 'activity-sync-test',
-        cacheMaxTiles: 100,
+        cacheMaxBytes: 1024 * 1024,
         timeoutMs: 5000,
         ...options,
       });

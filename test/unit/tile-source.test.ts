@@ -32,9 +32,25 @@ describe('a tile source', () => {
   });
 
   it('gives up the tile that was used longest ago when its memory is full', async () => {
-    const source = server.openSource({ cacheMaxTiles: 2 });
+    const { length } = await server.openSource().getTile(TILE);
+    server.requests = [];
+    const source = server.openSource({ cacheMaxBytes: 2 * length });
     for (const x of [1, 2, 1, 3, 1, 2]) await source.getTile({ z: 12, x, y: 1 });
     expect(server.requests.map(({ url }) => url?.split('/')[2])).toEqual(['1', '2', '3', '2']);
+  });
+
+  it('keeps no more bytes than it may, however large the tiles are', async () => {
+    const [small, large] = [await flatTile(32), await flatTile(512)];
+    const isLarge = (url: string | undefined) => url?.startsWith('/12/9') ?? false;
+    server.answer = (request, response) => sendImage(response, isLarge(request.url) ? large : small);
+    const sizeOf = async (x: number) => (await server.openSource().getTile({ z: 12, x, y: 1 })).length;
+    const [smallBytes, largeBytes] = [await sizeOf(1), await sizeOf(9)];
+    expect(largeBytes).toBeGreaterThan(2 * smallBytes);
+    server.requests = [];
+    const source = server.openSource({ cacheMaxBytes: largeBytes + smallBytes });
+    for (const x of [1, 2, 3, 9, 2, 3, 1, 2, 3]) await source.getTile({ z: 12, x, y: 1 });
+    // Beside the large one there is room for one small one; without it for three.
+    expect(server.requests.map(({ url }) => url?.split('/')[2])).toEqual(['1', '2', '3', '9', '2', '3', '1']);
   });
 
   it('asks again after a failure', async () => {
