@@ -2,7 +2,7 @@ import type { PgBoss } from 'pg-boss';
 import { decodeRoute } from '../domain/geo/decode-route.ts';
 import type { Database } from '../infra/database.ts';
 import { completeThumbnail, failThumbnail, type ThumbnailRun } from '../queue/thumbnail-queue.ts';
-import { findRoute, saveThumbnail } from '../store/thumbnails.ts';
+import { type DrawnActivity, findRoute, saveThumbnail } from '../store/thumbnails.ts';
 import { renderThumbnail } from '../thumbnail/render-thumbnail.ts';
 import type { TileSource } from '../thumbnail/tile-source.ts';
 
@@ -16,7 +16,7 @@ export interface ThumbnailDependencies {
 
 /** What came of a thumbnail job. */
 export interface MadeThumbnail {
-  /** 'withoutMap': stored, but no tile of its map came; 'superseded': the activity has gone meanwhile. */
+  /** 'withoutMap': stored, but no tile of its map came; 'superseded': the activity has gone meanwhile, or was stored anew. */
   result: 'rendered' | 'withoutMap' | 'superseded';
   /** Why tiles are missing on the picture, for the log. */
   mapProblem: string | undefined;
@@ -39,18 +39,20 @@ export async function makeThumbnail(
     if (mapProblem !== undefined && mayComeLater) await failThumbnail(deps.boss, tx, run, mapProblem);
     else await completeThumbnail(deps.boss, tx, run);
     if (!picture) return { result: 'superseded', mapProblem };
-    const stored = await saveThumbnail(tx, { activityId: run.activityId, sizePx: deps.sizePx, ...picture });
+    const { activityId } = run;
+    const stored = await saveThumbnail(tx, {
+      activityId,
+      fetchedAt: activity.fetched_at,
+      sizePx: deps.sizePx,
+      ...picture,
+    });
     if (!stored) return { result: 'superseded', mapProblem };
     await tx.query(`SELECT pg_notify('activity_sync', 'activity:' || $1)`, [run.activityId]);
     return { result: mapProblem !== undefined && picture.drawnTiles === 0 ? 'withoutMap' : 'rendered', mapProblem };
   });
 }
 
-function drawPicture(
-  deps: ThumbnailDependencies,
-  activity: { polyline: string | null; sport_type: string },
-  signal: AbortSignal,
-) {
+function drawPicture(deps: ThumbnailDependencies, activity: DrawnActivity, signal: AbortSignal) {
   const route = activity.polyline === null ? [] : decodeRoute(activity.polyline);
   return renderThumbnail({
     route,

@@ -1,17 +1,22 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 
-/** Stores an activity's picture, unless the activity has gone meanwhile. @returns whether it was stored */
+/**
+ * Stores an activity's picture, unless the activity has gone meanwhile, or was stored anew: then its picture is
+ * asked for anew as well.
+ * @param thumbnail.fetchedAt of the activity that was drawn
+ * @returns whether it was stored
+ */
 export async function saveThumbnail(
   tx: Queryable,
-  thumbnail: { activityId: Int64; png: Buffer; etag: string; sizePx: number },
+  thumbnail: { activityId: Int64; fetchedAt: string; png: Buffer; etag: string; sizePx: number },
 ): Promise<boolean> {
   const rows = await tx.query(
     `INSERT INTO thumbnail (activity_id, png, etag, size_px, rendered_at)
-     SELECT activity_id, $2, $3, $4, sync_now() FROM activity WHERE activity_id = $1 FOR KEY SHARE
+     SELECT activity_id, $2, $3, $4, sync_now() FROM activity WHERE activity_id = $1 AND fetched_at = $5::text::timestamptz FOR KEY SHARE
      ON CONFLICT (activity_id) DO UPDATE SET png = excluded.png, etag = excluded.etag, size_px = excluded.size_px, rendered_at = excluded.rendered_at
      RETURNING activity_id`,
-    [thumbnail.activityId, thumbnail.png, thumbnail.etag, thumbnail.sizePx],
+    [thumbnail.activityId, thumbnail.png, thumbnail.etag, thumbnail.sizePx, thumbnail.fetchedAt],
   );
   return rows.length === 1;
 }
@@ -27,13 +32,17 @@ export async function findThumbnail(
   return rows[0];
 }
 
+/** Of an activity, what its picture shows; and when it was fetched, to the microsecond. */
+export interface DrawnActivity {
+  polyline: string | null;
+  sport_type: string;
+  fetched_at: string;
+}
+
 /** What a thumbnail is drawn from; undefined when the activity has gone. */
-export async function findRoute(
-  database: Queryable,
-  activityId: Int64,
-): Promise<{ polyline: string | null; sport_type: string } | undefined> {
-  const rows = await database.query<{ polyline: string | null; sport_type: string }>(
-    'SELECT route_of(detail) AS polyline, sport_type FROM activity WHERE activity_id = $1',
+export async function findRoute(database: Queryable, activityId: Int64): Promise<DrawnActivity | undefined> {
+  const rows = await database.query<DrawnActivity>(
+    'SELECT route_of(detail) AS polyline, sport_type, fetched_at::text AS fetched_at FROM activity WHERE activity_id = $1',
     [activityId],
   );
   return rows[0];
