@@ -1,7 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
+import { createAdminAuth } from '../../src/http/admin-auth.ts';
+import { describedRoutes } from '../../src/http/described-routes.ts';
+import { createPagesRouter } from '../../src/http/routes/pages.ts';
+import { limitSignIn } from '../../src/http/sign-in-limit.ts';
 import { VARIABLES } from '../../src/infra/config-variables.ts';
+import { openDatabase } from '../../src/infra/database.ts';
 import { findResource, settings } from '../support/manifests.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -75,13 +80,56 @@ describe('the service', () => {
     }
   });
 
-  it('does not show its metrics to the world', () => {
-    const paths = findResource('Ingress', 'activity-sync').spec.rules[0].http.paths;
-    expect(
-      paths.filter(({ path, pathType }: { path: string; pathType: string }) => path === '/' && pathType === 'Prefix'),
-    ).toEqual([]);
+  it('does not show its metrics and its readiness to the world', () => {
+    expect(ingressPaths.filter(({ path, pathType }) => path === '/' && pathType === 'Prefix')).toEqual([]);
+    for (const path of INSIDE) expect([path, isPublished(path)]).toEqual([path, false]);
+  });
+
+  it('shows the world every other path that it serves', async () => {
+    const pages = await pagePaths();
+    expect(pages).toEqual(expect.arrayContaining(['/', '/sign-in']));
+    const served = [
+      ...pages,
+      ...describedRoutes.map(({ path }) => path).filter((path) => !INSIDE.includes(path)),
+      ...['/api/admin/activity-jobs', '/api/openapi.json', '/admin', '/admin/jobs/1', '/admin/assets/console.js'],
+      ...publicPathsOfDocs(),
+    ];
+    expect(served.filter((path) => !isPublished(path))).toEqual([]);
   });
 });
+
+const INSIDE = ['/metrics', '/readyz'];
+const ingressPaths: { path: string; pathType: string }[] = findResource('Ingress', 'activity-sync').spec.rules[0].http
+  .paths;
+
+/** Whether the ingress lets a path through, as Kubernetes compares: a prefix is made of whole parts of the path. */
+function isPublished(path: string): boolean {
+  return ingressPaths.some(
+    (rule) => path === rule.path || (rule.pathType === 'Prefix' && path.startsWith(`${rule.path.replace(/\/$/, '')}/`)),
+  );
+}
+
+async function pagePaths(): Promise<string[]> {
+  const database = openDatabase({
+    connectionString: 'postgres://127.0.0.1:1/none', // connects when it is first asked
+    maxConnections: 1,
+    applicationName: 'test',
+    onError: () => undefined,
+  });
+  const auth = createAdminAuth({ adminToken: undefined, readToken: undefined, secureCookie: true, now: Date.now });
+  const router = createPagesRouter({ database, auth, open: false, signInLimit: limitSignIn() });
+  await database.close();
+  return router.stack.flatMap(({ route }) => (route === undefined ? [] : [route.path]));
+}
+
+/** Paths of the rows of docs/security.md that are for somebody outside. */
+function publicPathsOfDocs(): string[] {
+  const rows = readFileSync(join(root, 'docs/security.md'), 'utf8').match(/^\| `\/.*$/gm) ?? [];
+  return rows
+    .map((row) => row.split('|')[1] ?? '')
+    .filter((paths) => !INSIDE.some((path) => paths.includes(path)))
+    .flatMap((paths) => [...paths.matchAll(/`(\/[^`]*)`/g)].map(([, path = '']) => path.replace(/[*…]$/, 'x')));
+}
 
 describe('the image', () => {
   const dockerfile = readFileSync(join(root, 'Dockerfile'), 'utf8');
