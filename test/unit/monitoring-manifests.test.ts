@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
+import { metricSelectors } from '../../alerting/src/check-promql.ts';
+import { alertsOf, readRuleFiles } from '../../alerting/src/rule-files.ts';
 import type { Layer } from '../../k8s/src/read-layers.ts';
 import { findSchemaProblems } from '../../k8s/src/resource-models.ts';
 import { findResource, layers, resources, settings } from '../support/manifests.ts';
@@ -168,6 +170,23 @@ describe('rules with the label release', () => {
     expect(loki.rulerConfig.storage).toEqual({ type: 'local', local: { directory: '/rules' } });
     expect(sidecar.rules).toMatchObject({ enabled: true, label: 'loki_rule', folder: '/rules/fake' });
     expect(loki.rulerConfig.alertmanager_url).toBe(`http://${settings.STACK_RELEASE_NAME}-alertmanager:9093`);
+  });
+
+  it('watch what the collector of each node sends, and nothing that gets to the log store in another way', () => {
+    const [stopped] = alertsOf(readRuleFiles()).filter(({ alert }) => alert === 'LogLinesStopped');
+    const selectors = metricSelectors(stopped?.expr ?? '');
+    // Without another name the chart names the Service after its release, and Prometheus the job after the Service.
+    const { metadata, spec } = findResource('HelmRelease', 'alloy');
+    expect([spec.releaseName, spec.values.fullnameOverride, spec.values.nameOverride]).toEqual(
+      Array(3).fill(undefined),
+    );
+    expect(selectors).toEqual([
+      expect.objectContaining({
+        metric: 'loki_write_sent_entries_total',
+        values: [{ label: 'job', value: metadata.name }],
+      }),
+    ]);
+    expect(values('loki').lokiCanary).toEqual({ enabled: true, push: false });
   });
 
   it('find the labels that the collectors set', () => {
