@@ -1,7 +1,9 @@
+import { isNativeError } from 'node:util/types';
 import { PgBoss } from 'pg-boss';
 import type { Clock } from '../domain/clock.ts';
 import { MAX_ATTEMPTS } from '../domain/job.ts';
 import type { Database } from './database.ts';
+import { isDatabaseAway } from './database-errors.ts';
 import type { Logger } from './logger.ts';
 
 export const FETCH_QUEUE = 'activity-fetch';
@@ -21,7 +23,7 @@ export function createBoss(options: {
   logger: Logger;
   migrate: boolean;
   supervise: boolean;
-  /** Called for each error that pg-boss reports of its own work, beside the log. */
+  /** Called for each error that pg-boss reports of its own work, beside the log; not while the database is away. */
   onError?: () => void;
 }): PgBoss {
   const boss = new PgBoss({
@@ -35,12 +37,17 @@ export function createBoss(options: {
   });
   boss.on('error', (error) => {
     options.logger.warn('pg-boss reports an error', { component: BOSS_COMPONENT, error: error.message });
-    options.onError?.();
+    if (!isDatabaseAway(asNativeError(error))) options.onError?.();
   });
   boss.on('warning', (warning) =>
     options.logger.warn('pg-boss warns', { component: BOSS_COMPONENT, warning: warning.message }),
   );
   return boss;
+}
+
+/** pg-boss reports some errors as plain copies of them. */
+function asNativeError(error: { message: string }): Error {
+  return isNativeError(error) ? error : Object.assign(new Error(error.message), error);
 }
 
 /**

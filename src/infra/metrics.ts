@@ -153,7 +153,9 @@ export function createMetrics() {
       'activity_sync_listen_reconnects_total',
       'Times that the LISTEN connection was made anew',
     ),
-    errors: counter('activity_sync_errors_total', 'Unexpected errors by component', ['component']),
+    errors: counter('activity_sync_errors_total', 'Unexpected errors by component; a database that is away is none', [
+      'component',
+    ]),
     heapLimit: gauge('activity_sync_heap_limit_bytes', 'Heap at which the process ends for want of memory'),
   };
   metrics.heapLimit.set(getHeapStatistics().heap_size_limit);
@@ -186,5 +188,6 @@ function startAtZero(metrics: Metrics): void {
   for (const result of ['finished', 'failed']) metrics.pollingSweeps.inc({ result }, 0);
   for (const kind of ['missed', 'changed', 'vanished']) metrics.drift.inc({ kind }, 0);
   for (const result of ['rendered', 'withoutMap', 'failed', 'superseded']) metrics.thumbnails.inc({ result }, 0);
-  for (const component of ['http', 'fetch', 'thumbnail', 'polling', 'sync']) metrics.errors.inc({ component }, 0);
+  for (const component of ['http', 'fetch', 'thumbnail', 'polling', 'sync', 'pg-boss'])
+    metrics.errors.inc({ component }, 0);
 }

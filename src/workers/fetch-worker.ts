@@ -4,6 +4,7 @@ import { type FetchDependencies, fetchActivity } from '../flows/fetch-activity.t
 import { LostClaims } from '../flows/lost-claims.ts';
 import { createStoreRun } from '../flows/store-run.ts';
 import type { Config } from '../infra/config.ts';
+import { isDatabaseAway } from '../infra/database-errors.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
 import { createClaimRuns, type Run } from '../queue/claim.ts';
 import { rescueStaleRuns, wakeForgottenLanes } from '../queue/rescue.ts';
@@ -130,8 +131,12 @@ export class FetchWorker {
         });
       } else {
         // The job stays claimed, and is taken back as stale: nothing is lost.
-        metrics.errors.inc({ component: COMPONENT });
-        logger.error('a run ended without settling its job; it will be taken back', { ...fields, error });
+        const away = isDatabaseAway(error);
+        if (!away) metrics.errors.inc({ component: COMPONENT });
+        logger.log(away ? 'warn' : 'error', 'a run ended without settling its job; it will be taken back', {
+          ...fields,
+          error,
+        });
       }
     }
     metrics.jobRun.observe({ reason: run.reason }, (performance.now() - startedAt) / 1000);

@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
 import { type PollDependencies, pollAthlete, pollLater } from '../flows/poll-athlete.ts';
 import type { Config } from '../infra/config.ts';
+import { isDatabaseAway } from '../infra/database-errors.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
 import {
   claimSweepStep,
@@ -95,7 +96,7 @@ export class PollingWorker {
       const lost = error instanceof SweepLostError;
       // Without the athlete's id: they may have been erased meanwhile.
       if (lost) logger.info('a page was dropped', { component: COMPONENT, error: fields.error });
-      else if (!signal.aborted) metrics.errors.inc({ component: COMPONENT });
+      else if (!signal.aborted && !isDatabaseAway(error)) metrics.errors.inc({ component: COMPONENT });
       // What is another's by now stays theirs.
       const handBack = lost || signal.aborted ? putOffSweep(database, step) : pollLater(this.#deps, step, fields.error);
       await handBack.catch((problem: Error) =>

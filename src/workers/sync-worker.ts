@@ -3,6 +3,7 @@ import type { Clock } from '../domain/clock.ts';
 import { type SyncDependencies, syncAthlete, syncLater } from '../flows/sync-athlete.ts';
 import { clearCancelled, countFetched } from '../flows/sync-count.ts';
 import type { Config } from '../infra/config.ts';
+import { isDatabaseAway } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
@@ -78,7 +79,7 @@ export class SyncWorker {
       const lost = error instanceof SyncLostError;
       if (lost) logger.info('a step of a sync was dropped', { ...fields, error: message });
       else if (!signal.aborted) {
-        metrics.errors.inc({ component: COMPONENT });
+        if (!isDatabaseAway(error)) metrics.errors.inc({ component: COMPONENT });
         logger.warn('a step of a sync failed; it is done again', { ...fields, error: message });
       }
       // What is another's by now stays theirs.

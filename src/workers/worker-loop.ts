@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../domain/clock.ts';
+import { isDatabaseAway } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 
@@ -113,7 +114,8 @@ export class WorkerLoop<Job> {
       return await this.#options.claim(most);
     } catch (error) {
       const { logger, metrics, name } = this.#options;
-      metrics.errors.inc({ component: name });
+      // While the database is away every look fails; its own alerts speak of that.
+      if (!isDatabaseAway(error)) metrics.errors.inc({ component: name });
       logger.warn('cannot look for jobs; trying again', {
         component: name,
         error: (error as Error).message,

@@ -1,11 +1,24 @@
+import { Writable } from 'node:stream';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { TestClock } from 'pg-boss';
+import winston from 'winston';
 import { type Rig, startRig } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
 let athleteId: string;
+const said: string[] = [];
 beforeAll(async () => {
+  const stream = new Writable({
+    objectMode: true,
+    write: ({ component, message }: { component: string; message: string }, _encoding, done) => {
+      said.push(`${component}: ${message}`);
+      done();
+    },
+  });
   rig = await startRig({
     proxied: true,
+    logger: winston.createLogger({ transports: [new winston.transports.Stream({ stream })] }),
     env: { FETCH_STALE_AFTER_MS: '1000', FETCH_BACKOFF_BASE_MS: '50', FETCH_TIMEOUT_MS: '500' },
   });
   rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
@@ -86,6 +99,38 @@ describe('while the database is away', () => {
     rig.proxy.restore();
     await untilReady();
     expect(await rig.untilJob(id, ({ outcome }) => outcome === 'stored')).toMatchObject({ attempts: 1 });
+  });
+});
+
+describe('what counts as an unexpected error', () => {
+  const counted = async ({ service }: Rig) =>
+    (await service.metrics.errors.get()).values.filter(({ value }) => value > 0);
+
+  it('is not that workers look for jobs in vain, or cannot end a run', async () => {
+    said.length = 0;
+    rig.proxy.cut();
+    for (const component of ['fetch', 'thumbnail']) {
+      const line = `${component}: cannot look for jobs; trying again`;
+      await until(() => said.includes(line), `a line "${line}"`);
+    }
+    expect(await counted(rig)).toEqual([]);
+  });
+
+  it('is not that the maintenance of pg-boss finds no database', async () => {
+    const clock = new TestClock('2025-05-06T12:05:00Z');
+    const clocked = await startRig({ proxied: true, clock, simulator: { now: () => clock.now() } });
+    try {
+      const reported: string[] = [];
+      clocked.service.boss.on('error', ({ message }) => reported.push(message));
+      await clock.setTime(clock.now() + 2 * 60_000);
+      clocked.proxy.cut();
+      await clock.tick(0); // every timer that fell due fires once
+      await until(() => reported.length > 0, 'an error of pg-boss');
+      expect(await counted(clocked)).toEqual([]);
+    } finally {
+      clocked.proxy.restore();
+      await clocked.close();
+    }
   });
 });
 

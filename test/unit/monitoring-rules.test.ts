@@ -29,6 +29,12 @@ describe('every alert', () => {
     expect(headings).toContain(`## ${alert}`);
   });
 
+  // Two groups would become one alert with the same labels, which Prometheus refuses.
+  it.each(alerts)('$alert sets no label that its expression groups by', ({ expr, labels }) => {
+    const grouped = [...expr.matchAll(/\bby\s*\(([^)]*)\)/g)].flatMap(([, names = '']) => names.split(/\s*,\s*/));
+    expect(Object.keys(labels ?? {}).filter((label) => grouped.includes(label))).toEqual([]);
+  });
+
   it('has a name of its own', () => {
     expect(new Set(alerts.map(({ alert }) => alert)).size).toBe(alerts.length);
   });

@@ -153,6 +153,23 @@ describe('a claim that fails', () => {
     expect(running()).toEqual(['a']);
   });
 
+  it('is counted as an unexpected error, unless the database is away', async () => {
+    const counted = async () => {
+      const { values } = await metrics.errors.get();
+      return values.find(({ labels }) => labels.component === 'test')?.value ?? 0;
+    };
+    const before = await counted();
+    claim = () => Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
+    loop.start();
+    await settle();
+    expect(claims).toBe(1);
+    expect(await counted()).toBe(before);
+    claim = () => Promise.reject(new Error('column "due" does not exist'));
+    await tick(1000);
+    expect(claims).toBe(2);
+    expect(await counted()).toBe(before + 1);
+  });
+
   it('takes nothing from the jobs that run', async () => {
     waiting = ['a'];
     loop.start();
