@@ -5,6 +5,9 @@ import { ASPECTS, OUTCOMES, REASONS } from '../domain/job.ts';
 /** What a run of a fetch job can come to; 'error' where even that could not be written down. */
 const RUN_RESULTS = [...OUTCOMES, 'retry', 'put_back', 'superseded', 'error'] as const;
 
+/** How the answer to a delivery is counted. */
+export const ACK_CODES = ['200', '4xx', '500', '503'] as const;
+
 /** Every metric of the service. Label values are bounded: never an athlete, an activity or a job id. */
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -174,6 +177,7 @@ function startAtZero(metrics: Metrics): void {
     }
   }
   metrics.webhookEvents.inc({ object_type: 'unknown', aspect_type: 'unknown', result: 'refused' }, 0);
+  for (const code of ACK_CODES) metrics.webhookAck.zero({ code });
   for (const reason of REASONS) {
     for (const result of RUN_RESULTS) metrics.jobsFinished.inc({ reason, result }, 0);
     for (const result of ['granted', 'refused']) metrics.budgetGrants.inc({ reason, result }, 0);

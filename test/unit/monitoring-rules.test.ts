@@ -71,6 +71,12 @@ describe('metric rules', () => {
     expect(findUnknownValues(mistaken, known)).toEqual(['activity_sync_jobs_finished_total{result="failed"}']);
   });
 
+  it('see the first delivery that fails, since every code of an answer is counted from zero', async () => {
+    const lines = (await registry.getSingleMetricAsString('activity_sync_webhook_ack_seconds')).split('\n');
+    for (const code of ['200', '4xx', '500', '503'])
+      expect(lines).toContain(`activity_sync_webhook_ack_seconds_count{code="${code}"} 0`);
+  });
+
   it('count a job as failed for good exactly when its status says so', () => {
     const { expr = '' } = metricRules.find(({ alert }) => alert === 'ActivitySyncJobFailureRatioHigh') ?? {};
     const [failed] = metricSelectors(expr);

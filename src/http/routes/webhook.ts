@@ -6,7 +6,7 @@ import type { Deauthorize } from '../../flows/erase-athlete.ts';
 import { type KnownSubscriptions, UnknownSubscriptionError } from '../../flows/known-subscriptions.ts';
 import { isDatabaseAway } from '../../infra/database-errors.ts';
 import type { Logger } from '../../infra/logger.ts';
-import type { Metrics } from '../../infra/metrics.ts';
+import type { ACK_CODES, Metrics } from '../../infra/metrics.ts';
 import { acceptPlainDeliveries, type Delivery } from '../plain-delivery.ts';
 import { Problem, refuseOtherMethods } from '../problem.ts';
 import { BODY_LIMIT_BYTES, parseBody, rawBody, readJson } from '../route.ts';
@@ -131,7 +131,7 @@ function acceptDelivery(deps: WebhookDependencies): (delivery: Delivery, json: (
   };
 }
 
-const CODES: Record<string, string> = { refused: '4xx', unavailable: '503', failed: '500' };
+const CODES: Record<string, (typeof ACK_CODES)[number]> = { refused: '4xx', unavailable: '503', failed: '500' };
 
 function refuseUntrusted(error: unknown): never {
   if (error instanceof UnknownSubscriptionError) throw new Problem('forbidden', error.message);
