@@ -2,6 +2,8 @@ import { createHmac } from 'node:crypto';
 import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import winston from 'winston';
+import { createRefusalLog } from '../../src/http/refusal-log.ts';
+import { readWebhookEvent } from '../../src/http/webhook-event.ts';
 import { type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
 
 const SECRET = 'webhook-secret-of-the-tests';
@@ -19,6 +21,17 @@ const newEvent = (fields = {}) => {
     ...fields,
   };
 };
+/** A logger, and the lines that it has written. */
+function keepLog(): { logger: winston.Logger; lines: string[] } {
+  const lines: string[] = [];
+  const stream = new Writable({
+    write: (line, _encoding, done) => {
+      lines.push(String(line));
+      done();
+    },
+  });
+  return { lines, logger: winston.createLogger({ transports: [new winston.transports.Stream({ stream })] }) };
+}
 const isStored = async (rig: Rig, event: { object_id: number }) =>
   (await rig.service.database.query('SELECT FROM webhook_event WHERE object_id = $1', [event.object_id])).length === 1;
 
@@ -73,16 +86,55 @@ describe('with PROVIDER_WEBHOOK_SECRET', () => {
   });
 });
 
+describe('a delivery that is refused', () => {
+  it('is in the log with the reason, at most once a minute, and with neither secret nor body', async () => {
+    const { logger, lines } = keepLog();
+    const rig = await startRig({ env: { SERVICE_ROLES: 'web', PROVIDER_WEBHOOK_SECRET: SECRET }, logger });
+    const refusals = () => lines.filter((line) => line.includes('webhook refused')).map((line) => JSON.parse(line));
+    try {
+      for (const _ of [1, 2, 3]) expect((await rig.post(newEvent({ owner_id: 987_654_321 }))).status).toBe(403);
+      expect(refusals()).toEqual([
+        expect.objectContaining({
+          level: 'warn',
+          component: 'webhook',
+          why: 'X-Strava-Signature is missing or not readable; it must be t=<unix seconds>,v1=<hex>.',
+          refused: 1,
+        }),
+      ]);
+      const text = lines.join('');
+      for (const kept of [SECRET, '987654321']) expect(text).not.toContain(kept);
+    } finally {
+      await rig.close();
+    }
+  });
+
+  it('names the fields that cannot be read, and what the sender put into them nowhere', () => {
+    const { logger, lines } = keepLog();
+    let time = 0;
+    const warn = createRefusalLog({ logger, now: () => time });
+    const refuse = (event: object) => {
+      try {
+        readWebhookEvent(event);
+      } catch (error) {
+        warn(error);
+      }
+    };
+    refuse(newEvent({ owner_id: 'forged', updates: { 'from the sender': {} } }));
+    time = 59_999;
+    warn(new Error('request entity too large'));
+    time = 60_000;
+    warn(new Error('request entity too large'));
+    expect(lines.map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({ why: 'Bad request: body.owner_id, body.updates', refused: 1 }),
+      expect.objectContaining({ why: 'its body is too large, broken off or unreadably compressed', refused: 2 }),
+    ]);
+    expect(lines.join('')).not.toMatch(/forged|from the sender/);
+  });
+});
+
 describe('the subscription that a delivery names', () => {
   it('is not asked for while none is known; a warning says so once', async () => {
-    const lines: string[] = [];
-    const stream = new Writable({
-      write: (line, _encoding, done) => {
-        lines.push(String(line));
-        done();
-      },
-    });
-    const logger = winston.createLogger({ transports: [new winston.transports.Stream({ stream })] });
+    const { logger, lines } = keepLog();
     const rig = await startRig({ env: { SERVICE_ROLES: 'web' }, logger });
     for (const _ of [1, 2, 3]) expect((await rig.post(newEvent())).status).toBe(200);
     expect(lines.filter((line) => line.includes('from any subscription'))).toHaveLength(1);

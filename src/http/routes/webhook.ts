@@ -9,6 +9,7 @@ import type { Logger } from '../../infra/logger.ts';
 import type { ACK_CODES, Metrics } from '../../infra/metrics.ts';
 import { acceptPlainDeliveries, type Delivery } from '../plain-delivery.ts';
 import { Problem, refuseOtherMethods } from '../problem.ts';
+import { createRefusalLog } from '../refusal-log.ts';
 import { BODY_LIMIT_BYTES, parseBody, rawBody, readJson } from '../route.ts';
 import { checkSignature } from '../signature.ts';
 import { readWebhookEvent } from '../webhook-event.ts';
@@ -34,14 +35,15 @@ export interface Webhook {
 }
 
 export function createWebhook(deps: WebhookDependencies): Webhook {
-  const accept = acceptDelivery(deps);
+  const warnOfRefusal = createRefusalLog(deps);
+  const accept = acceptDelivery(deps, warnOfRefusal);
   const refused = new WeakMap<IncomingMessage, unknown>();
   const router = Router();
   router.get(WEBHOOK_PATH, validateCallback(deps));
   router.post(
     WEBHOOK_PATH,
     express.raw({ type: () => true, limit: BODY_LIMIT_BYTES }),
-    refuseUnread(deps.metrics),
+    refuseUnread(deps.metrics, warnOfRefusal),
     async (request: Request, response: Response) => {
       if (refused.has(request)) throw refused.get(request);
       const json = () => readJson(request, false);
@@ -88,15 +90,19 @@ function countUnread(metrics: Metrics): void {
   metrics.webhookEvents.inc({ object_type: 'unknown', aspect_type: 'unknown', result: 'refused' });
 }
 
-function refuseUnread(metrics: Metrics): ErrorRequestHandler {
+function refuseUnread(metrics: Metrics, warnOfRefusal: (error: unknown) => void): ErrorRequestHandler {
   return (error, _request, _response, next) => {
+    warnOfRefusal(error);
     countUnread(metrics);
     next(error);
   };
 }
 
 /** Accepts a delivery, counts and logs it. The function returned resolves with the body of the answer. */
-function acceptDelivery(deps: WebhookDependencies): (delivery: Delivery, json: () => unknown) => Promise<object> {
+function acceptDelivery(
+  deps: WebhookDependencies,
+  warnOfRefusal: (error: unknown) => void,
+): (delivery: Delivery, json: () => unknown) => Promise<object> {
   return async (delivery, json) => {
     const startedAt = performance.now();
     const labels = { object_type: 'unknown', aspect_type: 'unknown', result: 'refused' };
@@ -123,6 +129,7 @@ function acceptDelivery(deps: WebhookDependencies): (delivery: Delivery, json: (
       return { status: labels.result, ...(jobId === undefined ? {} : { jobId }) };
     } catch (error) {
       labels.result = error instanceof Problem ? 'refused' : isDatabaseAway(error) ? 'unavailable' : 'failed';
+      if (labels.result === 'refused') warnOfRefusal(error);
       throw error;
     } finally {
       deps.metrics.webhookEvents.inc(labels);
