@@ -19,6 +19,7 @@ const FOREIGN_METRICS: Record<string, string[]> = {
   kube_deployment_status_replicas_available: ['deployment'],
   kube_deployment_spec_replicas: ['deployment'],
   kube_pod_container_resource_limits: ['resource', 'unit'],
+  kube_pod_container_resource_requests: ['resource', 'unit'],
   // kube-state-metrics with our custom resource configuration
   gotk_resource_info: ['customresource_kind', 'exported_namespace', 'name', 'ready', 'suspended', 'revision'],
   // kubelet and cAdvisor
@@ -26,8 +27,6 @@ const FOREIGN_METRICS: Record<string, string[]> = {
   kubelet_volume_stats_capacity_bytes: ['persistentvolumeclaim'],
   container_memory_working_set_bytes: ['image'],
   container_cpu_usage_seconds_total: ['image'],
-  container_cpu_cfs_throttled_periods_total: [],
-  container_cpu_cfs_periods_total: [],
   // node exporter
   node_memory_MemAvailable_bytes: [],
   node_memory_MemTotal_bytes: [],

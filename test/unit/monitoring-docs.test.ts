@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { findLogqlProblems } from '../../alerting/src/check-logql.ts';
 import { findPromqlProblems } from '../../alerting/src/check-promql.ts';
+import { findResource } from '../support/manifests.ts';
 
 const docs = join(import.meta.dirname, '../../docs');
 const pages = ['monitoring.md', ...readdirSync(join(docs, 'runbooks')).map((file) => join('runbooks', file))].map(
@@ -46,6 +47,28 @@ describe.each(pages)('the links of $page', ({ page, text }) => {
       if (anchor === undefined) continue;
       const anchors = (readFileSync(file, 'utf8').match(/^#+ .+$/gm) ?? []).map(anchorOf);
       expect(anchors).toContain(anchor);
+    }
+  });
+});
+
+describe('the logs that operators are told to read', () => {
+  const commands = pages.flatMap(({ text }) => text.match(/kubectl [^`\n]*\blogs [^`\n]*/g) ?? []);
+
+  it('are those of every pod: a Deployment or a DaemonSet gives the log of one', () => {
+    const ofOne = commands.filter((command) => /logs (deploy|ds)\/(?!monitoring-grafana )/.test(command));
+    expect(ofOne).toEqual([]);
+    for (const command of commands.filter((command) => command.includes(' -l ')))
+      expect([command, /--prefix --tail=(-1|\d+)/.test(command)]).toEqual([command, true]);
+  });
+
+  it('are found by labels that the pods have', () => {
+    const components = commands.flatMap(
+      (command) => /-l app\.kubernetes\.io\/component=(\w+)/.exec(command)?.[1] ?? [],
+    );
+    expect(new Set(components)).toEqual(new Set(['web', 'worker']));
+    for (const component of components) {
+      const { labels } = findResource('Deployment', `activity-sync-${component}`).spec.template.metadata;
+      expect(labels['app.kubernetes.io/component']).toBe(component);
     }
   });
 });

@@ -44,18 +44,17 @@ export function platform() {
     ),
     chart(
       {
-        title: 'CPU throttling of the service',
-        description: 'Share of the periods in which a pod was held back.',
+        title: 'CPU of the service',
+        description: 'Use of each pod against its request. Above 1 it has what its node can spare: it has no limit.',
         runbook: 'process.md#activitysynceventlooplag',
       },
       'percentunit',
       [
         [
-          'sum by (pod) (rate(container_cpu_cfs_throttled_periods_total{namespace="activity-sync"}[$__rate_interval])) / sum by (pod) (rate(container_cpu_cfs_periods_total{namespace="activity-sync"}[$__rate_interval]))',
+          'sum by (pod) (rate(container_cpu_usage_seconds_total{namespace="activity-sync",container="activity-sync"}[$__rate_interval])) / sum by (pod) (kube_pod_container_resource_requests{namespace="activity-sync",container="activity-sync",resource="cpu"})',
           '{{pod}}',
         ],
       ],
-      { max: 1 },
     ),
     chart(
       { title: 'Nodes', description: 'Memory and CPU in use.', runbook: 'platform.md#podoutofmemory' },
