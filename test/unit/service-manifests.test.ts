@@ -2,11 +2,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { createAdminAuth } from '../../src/http/admin-auth.ts';
+import { createAudit } from '../../src/http/audit.ts';
 import { describedRoutes } from '../../src/http/described-routes.ts';
 import { createPagesRouter } from '../../src/http/routes/pages.ts';
-import { limitSignIn } from '../../src/http/sign-in-limit.ts';
+import { createSignIn } from '../../src/http/sign-in.ts';
 import { VARIABLES } from '../../src/infra/config-variables.ts';
 import { openDatabase } from '../../src/infra/database.ts';
+import { createSilentLogger } from '../../src/infra/logger.ts';
 import { findResource, settings } from '../support/manifests.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -117,7 +119,12 @@ async function pagePaths(): Promise<string[]> {
     onError: () => undefined,
   });
   const auth = createAdminAuth({ adminToken: undefined, readToken: undefined, secureCookie: true, now: Date.now });
-  const router = createPagesRouter({ database, auth, open: false, signInLimit: limitSignIn() });
+  const router = createPagesRouter({
+    database,
+    auth,
+    open: false,
+    signIn: createSignIn(auth, createAudit(database, createSilentLogger())),
+  });
   await database.close();
   return router.stack.flatMap(({ route }) => (route === undefined ? [] : [route.path]));
 }
