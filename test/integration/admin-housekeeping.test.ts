@@ -113,6 +113,13 @@ describe('the retention', () => {
       // Open for as long as the clock runs: the provider allows no call.
       await database.query(`UPDATE rate_budget SET blocked_until = sync_now() + interval '1 year'`);
       await ask(rig, 'POST', '/api/admin/activity-jobs', { activityId: '12345', athleteId });
+      // A purge removes history last: when the older minute is gone, one has ended.
+      await database.query(
+        `INSERT INTO history (minute, measure, bucket, n)
+         VALUES (sync_now() - interval '2 days', 'older', 0, 1), (sync_now(), 'newer', 0, 1)`,
+      );
+      const hasMinute = async (measure: string) =>
+        (await database.query('SELECT FROM history WHERE measure = $1', [measure])).length === 1;
 
       const left = async () => {
         const rows = await database.query<{ of: string }>(
@@ -124,10 +131,13 @@ describe('the retention', () => {
       };
       const everything = await left();
       await clocked.advance(2 * 86_400_000);
+      await advanceUntil(clocked, 600_000, async () => !(await hasMinute('older')), 'the first purge');
       expect(await left()).toEqual(everything);
+      expect(await hasMinute('newer')).toBe(true);
       await clocked.advance(2 * 86_400_000);
       await advanceUntil(clocked, 3_600_000, async () => (await left()).length === 2, 'the purge');
       expect(await left()).toEqual(['job 12345', 'pg-boss job']);
+      await until(async () => !(await hasMinute('newer')), 'the end of the purge');
       expect((await ask(rig, 'GET', '/api/admin/activity-jobs')).body.stats).toEqual({
         pending: 1,
         working: 0,

@@ -13,8 +13,12 @@ describe('cancelling', () => {
     const athleteId = await rig.connectAthlete();
     const ids = rig.simulator.addHistory(athleteId, 250).map(({ id }) => id);
     const hold = rig.simulator.faults.add({ kind: 'hold', match: { path: /activities\/\d/, athleteId } });
+    const list = { path: /athlete\/activities/, athleteId };
+    rig.simulator.faults.add({ kind: 'latency', match: list, times: 1 }); // the first page comes
+    const second = rig.simulator.faults.add({ kind: 'hold', match: list });
     const url = await rig.beginSync(`/api/admin/athletes/${athleteId}/sync`);
-    await rig.untilSync(url, ({ queued, total }) => queued === 250 && total === 250);
+    await second.held;
+    expect(await rig.untilSync(url, ({ queued }) => queued > 0)).toMatchObject({ queued: 200, total: null });
     const wanted = ids[0] as string;
     await rig.post({
       object_type: 'activity',
@@ -27,6 +31,8 @@ describe('cancelling', () => {
     const cancelled = await rig.admin(`${url}/cancel`, { method: 'POST' });
     expect(cancelled.status).toBe(200);
     expect(await cancelled.json()).toMatchObject({ state: 'cancelled', expectedEnd: null });
+    const pages = second.hits;
+    second.release();
     await untilRows(
       `SELECT FROM activity_fetch_job WHERE athlete_id = $1 AND reason = 'manual' AND outcome IS NULL`,
       athleteId,
@@ -38,6 +44,7 @@ describe('cancelling', () => {
       athleteId,
       (left) => left === 0,
     );
+    expect(second.hits).toBe(pages);
     expect(rig.detailCalls(wanted)).toBe(1);
     expect(ids.filter((id) => rig.detailCalls(id) > 0).length).toBeLessThanOrEqual(7);
     const queue = await rig.service.database.query(`SELECT FROM fetch_queue() f WHERE f.waiting`);

@@ -1,6 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { metric } from '../support/metric.ts';
 import { READ_TOKEN } from '../support/service.ts';
 import { hasEnded, type Sync, type SyncRig, startSyncRig } from '../support/sync-rig.ts';
+import { until } from '../support/until.ts';
 
 let rig: SyncRig;
 beforeAll(async () => {
@@ -157,6 +159,12 @@ describe('a bulk sync of one athlete', () => {
     hold.release();
     expect((await rig.admin(url)).status).toBe(404);
     await rig.simulator.waitForCall((call) => call.athleteId === athleteId && path.test(call.path));
+    const busy = (worker: string) => metric(rig.service.url, `activity_sync_workers_busy{worker="${worker}"}`);
+    for (const worker of ['sync', 'fetch'])
+      await until(
+        async () => ((await busy(worker)) ?? 0) === 0,
+        `the end of what the ${worker} worker did with the answers`,
+      );
     for (const table of ['manual_sync', 'manual_sync_walk', 'manual_sync_item', 'polling_visit', 'athlete_schedule']) {
       const rows = await rig.service.database.query(`SELECT FROM ${table} WHERE athlete_id = $1`, [athleteId]);
       expect(rows).toHaveLength(0);
