@@ -19,7 +19,7 @@ describe('cancelling', () => {
     const url = await rig.beginSync(`/api/admin/athletes/${athleteId}/sync`);
     await second.held;
     expect(await rig.untilSync(url, ({ queued }) => queued > 0)).toMatchObject({ queued: 200, total: null });
-    const wanted = ids[0] as string;
+    const wanted = ids.at(-1) as string; // on the first page, and the last whose turn would come
     await rig.post({
       object_type: 'activity',
       object_id: wanted,
@@ -45,6 +45,7 @@ describe('cancelling', () => {
       (left) => left === 0,
     );
     expect(second.hits).toBe(pages);
+    expect(await (await rig.admin(url)).json()).toMatchObject({ state: 'cancelled', listed: 200, queued: 200 });
     expect(rig.detailCalls(wanted)).toBe(1);
     expect(ids.filter((id) => rig.detailCalls(id) > 0).length).toBeLessThanOrEqual(7);
     const queue = await rig.service.database.query(`SELECT FROM fetch_queue() f WHERE f.waiting`);
