@@ -75,6 +75,32 @@ async function untilMetric(of: Rig, line: RegExp): Promise<void> {
   }
 }
 
+describe('POLLING_STOP_AFTER', () => {
+  it.each([
+    ['9', 1],
+    ['10', 2],
+  ])('of %s and at most 9 known in a row: pages asked for: %d', async (POLLING_STOP_AFTER, pages) => {
+    rig = await startRig({
+      env: { PROVIDER_AUTO_SYNC_ENABLED: 'true', SERVICE_ROLES: 'web,fetch,polling', POLLING_STOP_AFTER },
+    });
+    await untilRow(rig, SWEPT);
+    const athleteId = await rig.connectAthlete();
+    const newest = Date.now() - DAY / 2;
+    rig.simulator.addHistory(athleteId, 60); // one every twelve hours
+    await makeDue(rig);
+    await untilRow(rig, 'SELECT FROM activity WHERE athlete_id = $1 HAVING count(*) = 60', [athleteId]);
+    await untilRow(rig, SWEPT);
+    // The first page holds 30: 5 known, one unknown, 9 known, one unknown, 9 known, one unknown, 4 known.
+    for (const gap of [4.5, 13.5, 22.5])
+      rig.simulator.addActivity(athleteId, { startDate: newest - (gap * DAY) / 2, elapsedSeconds: 600 });
+    rig.simulator.clearCalls();
+    await makeDue(rig);
+    await untilRow(rig, SWEPT);
+    expect(rig.simulator.calls.filter(isList)).toHaveLength(pages);
+    await untilRow(rig, 'SELECT FROM activity WHERE athlete_id = $1 HAVING count(*) = 63', [athleteId]);
+  });
+});
+
 describe('replicas', () => {
   it('share one sweep: each athlete is listed once, by one process at a time', async () => {
     const env = { PROVIDER_AUTO_SYNC_ENABLED: 'true' };

@@ -104,6 +104,23 @@ describe('a polling sweep', () => {
     expect(ids.map(detailCalls)).toEqual(ids.map(() => 1));
   });
 
+  it.each([
+    [20, 1],
+    [19, 2],
+  ])('with an unknown one behind %d known in a row: pages asked for: %d', async (known, pages) => {
+    const { athleteId } = await athleteWithStored(60);
+    const [last] = await rig.service.database.query<{ start_date: Date }>(
+      'SELECT start_date FROM activity WHERE athlete_id = $1 ORDER BY start_date DESC OFFSET $2 LIMIT 1',
+      [athleteId, known - 1],
+    );
+    const startDate = (last?.start_date.getTime() ?? Number.NaN) - HOUR; // one starts every twelve hours
+    const unknown = rig.simulator.addActivity(athleteId, { startDate, elapsedSeconds: 600 });
+    const calls = listCalls(athleteId).length;
+    await sweep();
+    expect(listCalls(athleteId).length - calls).toBe(pages);
+    await untilDone(unknown.id);
+  });
+
   it('finds what webhooks missed: new, changed and deleted activities, and counts them as drift', async () => {
     const { athleteId, ids } = await athleteWithStored(12);
     const [oldest, , third, , , changed] = ids as [string, string, string, string, string, string];
