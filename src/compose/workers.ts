@@ -20,6 +20,7 @@ export interface Worker {
 
 const TILES_KEPT_BYTES = 64 * 1024 * 1024;
 const TILE_TIMEOUT_MS = 5000;
+const TILE_PAUSE_MS = 30_000;
 
 /** The workers of a process's roles, the recorder of what they count, and what they hold open. */
 export function createWorkers(parts: Parts): { workers: Worker[]; recorder: HistoryRecorder; close(): void } {
@@ -59,5 +60,6 @@ function openMap({ config, userAgent }: Parts): TileSource | undefined {
     userAgent,
     cacheMaxBytes: TILES_KEPT_BYTES,
     timeoutMs: TILE_TIMEOUT_MS,
+    pauseMs: TILE_PAUSE_MS,
   });
 }

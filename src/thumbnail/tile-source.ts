@@ -3,6 +3,7 @@ import { Agent as HttpsAgent } from 'node:https';
 
 import got, { type Got, TimeoutError } from 'got';
 
+import { createServerPause, type ServerPause } from './server-pause.ts';
 import { createTileCache } from './tile-cache.ts';
 import { normaliseTile } from './tile-image.ts';
 
@@ -37,6 +38,8 @@ export interface TileSourceOptions {
   cacheMaxBytes: number;
   /** The whole time allowed for one tile, in milliseconds. */
   timeoutMs: number;
+  /** How long the server is left alone once several tiles in a row have not come in time, in milliseconds. */
+  pauseMs: number;
   /** Default: OpenStreetMap's text for its own servers, otherwise the name of the server. */
   attribution?: string | undefined;
   client?: Got;
@@ -90,13 +93,26 @@ export function createTileSource(options: TileSourceOptions): TileSource {
     signal: closing.signal,
   });
   const cache = createTileCache(options.cacheMaxBytes);
+  // As many as are asked for at once: a server that is merely slow with one of them goes on being asked.
+  const pause = createServerPause(MAX_CONNECTIONS, options.pauseMs);
+
+  const load = async (tile: TileAddress): Promise<Buffer> => {
+    const named = { name: `${tile.z}/${tile.x}/${tile.y}`, host };
+    if (pause.isOn()) throw new TileError(named, 'was not asked for, since others did not come in time', LATER);
+    const body = await download(client, fillTemplate(options.urlTemplate, tile), named, pause);
+    const png = await normaliseTile(body);
+    if (png === undefined) throw new TileError(named, 'is not a PNG, JPEG or WebP image', NEVER);
+    return png;
+  };
 
   return {
     host,
     attribution: options.attribution ?? attributionFor(host),
     getTile(tile, signal) {
-      const load = (): Promise<Buffer> => loadTile(client, options.urlTemplate, host, tile);
-      return waitUnlessAborted(cache.get(`${tile.z}/${tile.x}/${tile.y}`, load), signal);
+      return waitUnlessAborted(
+        cache.get(`${tile.z}/${tile.x}/${tile.y}`, () => load(tile)),
+        signal,
+      );
     },
     close() {
       closing.abort(new Error(`The map source ${host} was closed.`));
@@ -122,19 +138,14 @@ function attributionFor(host: string): string {
   return /(^|\.)openstreetmap\.org$/.test(host) ? '© OpenStreetMap contributors' : `Map: ${host}`;
 }
 
-async function loadTile(client: Got, urlTemplate: string, host: string, tile: TileAddress): Promise<Buffer> {
-  const named = { name: `${tile.z}/${tile.x}/${tile.y}`, host };
-  const url = urlTemplate
+function fillTemplate(urlTemplate: string, tile: TileAddress): string {
+  return urlTemplate
     .replaceAll('{z}', String(tile.z))
     .replaceAll('{x}', String(tile.x))
     .replaceAll('{y}', String(tile.y));
-  const body = await download(client, url, named);
-  const png = await normaliseTile(body);
-  if (png === undefined) throw new TileError(named, 'is not a PNG, JPEG or WebP image', NEVER);
-  return png;
 }
 
-async function download(client: Got, url: string, tile: NamedTile): Promise<Buffer> {
+async function download(client: Got, url: string, tile: NamedTile, pause: ServerPause): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
@@ -153,8 +164,10 @@ async function download(client: Got, url: string, tile: NamedTile): Promise<Buff
     const contentType = response?.headers['content-type'] ?? 'no type';
     if (!contentType.startsWith('image/')) throw new TileError(tile, `came as ${contentType}, not as an image`, NEVER);
   } catch (error) {
+    pause.note(error instanceof TimeoutError);
     throw error instanceof TileError ? error : describeFailure(error, tile);
   }
+  pause.note(false);
   return Buffer.concat(chunks, bytes);
 }
 

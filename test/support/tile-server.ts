@@ -40,6 +40,7 @@ export async function startTileServer(): Promise<TileServer> {
         userAgent: 'activity-sync-test',
         cacheMaxBytes: 1024 * 1024,
         timeoutMs: 5000,
+        pauseMs: 60_000,
         ...options,
       });
       sources.push(source);

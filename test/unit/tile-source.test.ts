@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { flatTile, sendImage, startTileServer, type TileServer } from '../support/tile-server.ts';
+import { until } from '../support/until.ts';
 
 const TILE = { z: 12, x: 2132, y: 1440 };
 
@@ -91,6 +92,32 @@ describe('a tile source', () => {
   it('waits no longer than its limit', async () => {
     server.answer = () => undefined;
     await expect(server.openSource({ timeoutMs: 50 }).getTile(TILE)).rejects.toThrow('did not come in time');
+  });
+
+  it('leaves a server alone for a while that let four tiles in a row time out', async () => {
+    server.answer = () => undefined;
+    const source = server.openSource({ timeoutMs: 50, pauseMs: 1000 });
+    const ask = (x: number) => source.getTile({ z: 12, x, y: 1 });
+    for (const x of [1, 2, 3, 4]) await expect(ask(x)).rejects.toThrow('did not come in time');
+    server.answer = (_request, response) => sendImage(response, server.blueTile);
+    await expect(ask(5)).rejects.toThrow('was not asked for, since others did not come in time');
+    expect(server.requests).toHaveLength(4);
+    const isThere = () =>
+      ask(5).then(
+        () => true,
+        () => false,
+      );
+    await until(isThere, 'the tile after the pause');
+  });
+
+  it('goes on asking a server that is late with some tiles only', async () => {
+    const source = server.openSource({ timeoutMs: 250 });
+    for (const x of [1, 2, 3, 4, 5, 6, 7, 8]) {
+      const isLate = x % 4 !== 0;
+      server.answer = (_request, response) => isLate || response.writeHead(500).end();
+      await expect(source.getTile({ z: 12, x, y: 1 })).rejects.toThrow(isLate ? 'in time' : 'status 500');
+    }
+    expect(server.requests).toHaveLength(8);
   });
 
   it('keeps a key in its address out of its errors', async () => {
