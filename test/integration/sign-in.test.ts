@@ -1,0 +1,94 @@
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
+
+let rig: Rig;
+beforeAll(async () => {
+  rig = await startRig();
+});
+afterAll(() => rig.close());
+
+const signIn = (url: string, token: string, headers: Record<string, string> = {}) =>
+  fetch(`${url}/sign-in`, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { origin: url, ...headers },
+    body: new URLSearchParams({ token }),
+  });
+
+describe('the limit on sign-in', () => {
+  const tries = async (url: string, addressOf: (n: number) => string, count: number) => {
+    const statuses = new Set<number>();
+    for (let n = 0; n < count; n += 1) {
+      const answer = await signIn(url, 'wrong-token', { 'x-forwarded-for': addressOf(n) });
+      await answer.arrayBuffer();
+      statuses.add(answer.status);
+    }
+    return [...statuses];
+  };
+
+  it('does not believe who sends X-Forwarded-For by themselves, and says nothing about it', async () => {
+    const complaint = jest.spyOn(console, 'error').mockImplementation(() => undefined);
+    const replica = await rig.startReplica();
+    expect(await tries(replica.url, (n) => `198.51.100.${n}`, 11)).toEqual([401, 429]);
+    expect(complaint).not.toHaveBeenCalled();
+    complaint.mockRestore();
+  });
+
+  it('counts each address behind a trusted proxy by itself', async () => {
+    const replica = await rig.startReplica({ TRUSTED_PROXIES: '1' });
+    expect(await tries(replica.url, (n) => `198.51.100.${n}`, 11)).toEqual([401]);
+    // What stands left of the address that the proxy added is the caller's own invention.
+    expect(await tries(replica.url, (n) => `203.0.113.${n}, 198.51.100.200`, 11)).toEqual([401, 429]);
+  });
+});
+
+describe('the two ways to sign in, the plain form and the console’s', () => {
+  const signInByConsole = (url: string, token: string) =>
+    fetch(`${url}/api/admin/session`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ token }),
+    });
+
+  it('count wrong tries from one address together', async () => {
+    const { url } = await rig.startReplica();
+    const statuses: number[] = [];
+    for (let n = 0; n < 6; n += 1)
+      for (const way of [signIn, signInByConsole]) {
+        const answer = await way(url, 'wrong-token');
+        await answer.arrayBuffer();
+        statuses.push(answer.status);
+      }
+    expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
+  });
+
+  it('are both written to the audit', async () => {
+    const { url } = rig.service;
+    for (const way of [signIn, signInByConsole]) await (await way(url, ADMIN_TOKEN)).arrayBuffer();
+    await (await signIn(url, READ_TOKEN)).arrayBuffer();
+    const audit = await (await rig.admin('/api/admin/audit?limit=3')).json();
+    expect(audit).toMatchObject({
+      entries: [
+        { who: 'read', action: 'POST /sign-in', status: 200 },
+        { who: 'admin', action: 'POST /api/admin/session', status: 200 },
+        { who: 'admin', action: 'POST /sign-in', status: 200 },
+      ],
+    });
+  });
+
+  it('begin no session that the audit cannot take', async () => {
+    const { database } = rig.service;
+    await database.query('ALTER TABLE audit_entry RENAME TO audit_entry_away');
+    const answers = [];
+    for (const way of [signIn, signInByConsole]) {
+      const answer = await way(rig.service.url, ADMIN_TOKEN);
+      await answer.arrayBuffer();
+      answers.push([answer.status, answer.headers.get('set-cookie')]);
+    }
+    await database.query('ALTER TABLE audit_entry_away RENAME TO audit_entry');
+    expect(answers).toEqual([
+      [500, null],
+      [500, null],
+    ]);
+  });
+});

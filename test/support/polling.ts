@@ -1,0 +1,40 @@
+import type { ClockedRig } from './clocked-rig.ts';
+
+const HOUR = 3_600_000;
+
+/** The steps of a test that polls. @param rigNow gives the rig, which need not be started yet */
+export function stepsOf(rigNow: () => ClockedRig) {
+  const listCalls = (athleteId: string) =>
+    rigNow().simulator.calls.filter(
+      (call) => call.path === '/api/v3/athlete/activities' && call.athleteId === athleteId,
+    );
+
+  /** Lets time pass in small steps until a row is there: paces and short waits fall due as they would by themselves. */
+  async function untilRow(query: string, values: unknown[] = []): Promise<void> {
+    while ((await rigNow().service.database.query(query, values)).length === 0) {
+      await rigNow().advance(50);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  }
+
+  /** Resolves when a sweep has finished that began at `fromMs` or later. */
+  const untilSwept = (fromMs: number) =>
+    untilRow('SELECT FROM polling_sweep WHERE started_at IS NULL AND finished_at >= to_timestamp($1::float8)', [
+      fromMs / 1000,
+    ]);
+
+  /** Resolves when the activity's job has ended. */
+  const untilDone = (id: string, condition = `v.status = 'done'`) =>
+    untilRow(
+      `SELECT FROM "ActivityFetchJob" v JOIN activity_fetch_job r USING (id) WHERE v."activityId" = $1 AND ${condition}`,
+      [id],
+    );
+
+  /** Lets the polling interval pass, and waits for the sweep. */
+  async function sweep(intervalMs = 4 * HOUR): Promise<void> {
+    await rigNow().advance(intervalMs);
+    await untilSwept(rigNow().clock.now());
+  }
+
+  return { listCalls, untilRow, untilSwept, untilDone, sweep };
+}
