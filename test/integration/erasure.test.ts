@@ -1,23 +1,13 @@
-import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import winston from 'winston';
-import { createLogger } from '../../src/infra/logger.ts';
 import { ask } from '../support/admin.ts';
+import { keepLog } from '../support/kept-log.ts';
 import { ENCRYPTION_KEY, type Rig, startRig } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
 let rig: Rig;
-let lines: string[] = [];
+const { logger, lines } = keepLog('debug', [ENCRYPTION_KEY]);
 
 beforeAll(async () => {
-  const logger = createLogger({ level: 'debug', secrets: [ENCRYPTION_KEY], pretty: false });
-  const stream = new Writable({
-    write: (line, _encoding, done) => {
-      lines.push(String(line));
-      done();
-    },
-  });
-  logger.clear().add(new winston.transports.Stream({ stream }));
   rig = await startRig({
     logger,
     env: { PROVIDER_AUTO_SYNC_ENABLED: 'true', FETCH_CONCURRENCY: '4', FETCH_BACKOFF_BASE_MS: '3600000' },
@@ -159,7 +149,7 @@ describe.each(WAYS)('an athlete who is erased by $way', ({ athleteId, name, eras
   let linesBefore: string[];
 
   beforeAll(async () => {
-    lines = [];
+    lines.splice(0);
     traces = await leaveTraces(athleteId, name);
     const found = await findRows([...traces.ids, ...traces.words]);
     for (const table of [

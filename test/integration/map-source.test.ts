@@ -1,11 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import winston from 'winston';
 import type { LatLng } from '../../src/domain/route.ts';
-import { createLogger } from '../../src/infra/logger.ts';
 import { sharp } from '../../src/thumbnail/image-library.ts';
+import { keepLog } from '../support/kept-log.ts';
 import { metric } from '../support/metric.ts';
 import { type Rig, startRig } from '../support/service.ts';
 import { untilThumbnail } from '../support/thumbnails.ts';
@@ -16,18 +14,9 @@ const KEY = 'k3y-of-the-tile-server';
 let tiles: TileServer;
 let rig: Rig;
 let athleteId: string;
-let lines: string[] = [];
+const { logger, lines } = keepLog();
 
 beforeAll(async () => {
-  // No secret is given to the logger: what is not in the line need not be taken out.
-  const logger = createLogger({ level: 'debug', pretty: false });
-  const stream = new Writable({
-    write: (line, _encoding, done) => {
-      lines.push(String(line));
-      done();
-    },
-  });
-  logger.clear().add(new winston.transports.Stream({ stream }));
   tiles = await startTileServer();
   rig = await startRig({
     logger,
@@ -50,7 +39,7 @@ describe('the start of the thumbnail worker', () => {
   });
 
   it('says when there is none', async () => {
-    lines = [];
+    lines.splice(0);
     const replica = await rig.startReplica({ THUMBNAIL_MAP_SOURCE: 'none' });
     expect(JSON.parse(started())).toMatchObject({ mapSource: 'none' });
     await replica.stop();

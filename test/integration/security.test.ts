@@ -1,26 +1,15 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import winston from 'winston';
-import { createLogger } from '../../src/infra/logger.ts';
+import { keepLog } from '../support/kept-log.ts';
 import { ADMIN_TOKEN, type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
 
 const CLIENT_SECRET = 'simulator-secret';
 let rig: Rig;
-let log = '';
+const { logger, lines } = keepLog();
 
 beforeAll(async () => {
-  // No secret is given to the logger: what is not in the line need not be taken out.
-  const logger = createLogger({ level: 'debug', pretty: false });
-  const stream = new Writable({
-    write: (line, _encoding, done) => {
-      log += String(line);
-      done();
-    },
-  });
-  logger.clear().add(new winston.transports.Stream({ stream }));
   rig = await startRig({ logger, env: { FETCH_TIMEOUT_MS: '300' } });
 });
 afterAll(() => rig.close());
@@ -138,7 +127,7 @@ describe('a failing call that carries the client secret', () => {
     active.remove();
     expect(answers.join()).toMatch(/provider/i);
     for (const secret of [CLIENT_SECRET, VERIFY_TOKEN, ADMIN_TOKEN, 'secret-code'])
-      expect(answers.join() + log).not.toContain(secret);
+      expect(answers.join() + lines.join()).not.toContain(secret);
   });
 });
 

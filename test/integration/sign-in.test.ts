@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { keepLog } from '../support/kept-log.ts';
 import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
 
+const { logger, lines } = keepLog();
 let rig: Rig;
 beforeAll(async () => {
-  rig = await startRig();
+  rig = await startRig({ logger });
 });
 afterAll(() => rig.close());
 
@@ -90,5 +92,10 @@ describe('the two ways to sign in, the plain form and the console’s', () => {
       [500, null],
       [500, null],
     ]);
+  });
+
+  it('show no token in any line of the log, however they end', () => {
+    expect(lines.length).toBeGreaterThan(0);
+    for (const token of [ADMIN_TOKEN, READ_TOKEN, 'wrong-token']) expect(lines.join()).not.toContain(token);
   });
 });

@@ -1,25 +1,15 @@
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
-import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import winston from 'winston';
-import { createLogger } from '../../src/infra/logger.ts';
+import { keepLog } from '../support/kept-log.ts';
 import { metric } from '../support/metric.ts';
 import { problemOf } from '../support/problem.ts';
 import { type Rig, startRig } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
 let rig: Rig;
-let log = '';
+const { logger, lines } = keepLog('warn');
 beforeAll(async () => {
-  const stream = new Writable({
-    write: (line, _encoding, done) => {
-      log += String(line);
-      done();
-    },
-  });
-  const logger = createLogger({ level: 'warn', pretty: false });
-  logger.clear().add(new winston.transports.Stream({ stream }));
   rig = await startRig({ logger, env: { SERVICE_ROLES: 'web' } });
 });
 afterAll(() => rig.close());
@@ -189,7 +179,7 @@ describe('bad input is refused with a clear answer, and nothing is stored', () =
     ['plain', { 'content-type': 'application/json' }],
     ['one that Express reads', { 'content-type': 'application/json', 'content-encoding': 'gzip' }],
   ])('a body that is broken off: %s; it is counted, and nothing is said of a database', async (_case, headers) => {
-    log = '';
+    lines.splice(0);
     const before = await countRefused();
     const request = httpRequest(`${rig.service.url}${PATH}`, {
       method: 'POST',
@@ -199,7 +189,7 @@ describe('bad input is refused with a clear answer, and nothing is stored', () =
     request.write('{"obj', () => request.destroy(new Error('broken off')));
     await failed;
     await until(async () => (await countRefused()) === before + 1, 'the count of a body that was broken off');
-    expect(log).toBe('');
+    expect(lines).toEqual([]);
   });
 
   it('is counted as refused', async () => {
