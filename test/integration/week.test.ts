@@ -3,8 +3,7 @@ import type { Service } from '../../src/compose.ts';
 import { type ClockedRig, startClockedRig } from '../support/clocked-rig.ts';
 
 const HOUR_MS = 3_600_000;
-const STEP_MS = HOUR_MS / 2;
-const STEPS = 7 * 48;
+const HOURS = 7 * 24;
 const CAPACITY = 12;
 const FROM = Date.parse('2025-05-05T00:05:00Z');
 
@@ -26,8 +25,7 @@ describe('a week of outages, 429 storms and restarts', () => {
     let worker: Service = await startWorker();
     const created: string[] = [];
 
-    for (let step = 0; step < STEPS; step += 1) {
-      const hour = (step * STEP_MS) / HOUR_MS;
+    for (let hour = 0; hour < HOURS; hour += 1) {
       // Day 2: the provider is down for six hours. Day 4: it throttles, with and without Retry-After.
       if (hour === 30) rig.simulator.faults.add({ match: { path: /activities/ }, kind: 'status', status: 503 });
       if (hour === 36) {
@@ -40,7 +38,7 @@ describe('a week of outages, 429 storms and restarts', () => {
       if (hour === 80) rig.simulator.faults.add({ match: { path: /activities/ }, kind: 'retryAfter429', times: 5 });
       if (hour === 84) rig.simulator.faults.add({ match: { path: /activities/ }, kind: 'stringErrors429', times: 5 });
       // Every eight hours a burst that no single window holds; otherwise one activity now and then.
-      const arriving = step % 16 === 0 ? 2 * CAPACITY : step % 3 === 0 ? 1 : 0;
+      const arriving = hour % 8 === 0 ? 2 * CAPACITY : 1;
       for (let n = 0; n < arriving; n += 1) {
         const athleteId = athletes[n % athletes.length] ?? '';
         const { id, status } = await rig.simulator.createActivityAndNotify(athleteId);
@@ -53,10 +51,10 @@ describe('a week of outages, 429 storms and restarts', () => {
         worker = await startWorker();
       }
       await settle(rig);
-      await rig.advance(STEP_MS);
+      await rig.advance(HOUR_MS);
     }
-    for (let step = 0; step < 48 && (await open(rig)) > 0; step += 1) {
-      await rig.advance(STEP_MS / 2);
+    for (let quarter = 0; quarter < 48 && (await open(rig)) > 0; quarter += 1) {
+      await rig.advance(HOUR_MS / 4);
       await settle(rig);
     }
 

@@ -63,7 +63,7 @@ export async function findBarriers(page: Page): Promise<string[]> {
   const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   // Given to the browser's debugger, which the page's policy does not bind.
   await page.evaluate(axe);
-  const { violations } = (await page.evaluate('axe.run(document)')) as AxeResult;
+  const { violations } = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as AxeResult;
   return violations.flatMap(({ id, help, nodes }) =>
     nodes.map(({ html, failureSummary }) => `${id}: ${help}: ${html} ${failureSummary}`),
   );
