@@ -36,21 +36,9 @@ export async function rescueStaleRuns(
 export async function putBackLostRuns(database: Database, boss: PgBoss, marks: readonly string[]): Promise<number> {
   const lost = await database.query<TakenRow>('SELECT * FROM lost_runs($1)', [marks]);
   const error = 'The connection to the database broke before the worker heard of its claim; the job was put back.';
-  return takeEach(database, lost, async (tx, run) => {
-    const answeredAgoMs = (await holdsAthlete(tx, run, marks)) ? 0 : undefined;
-    await putBackRun(boss, tx, run, error, undefined, { cooldownMs: 0, answeredAgoMs });
-  });
-}
-
-/** Locks the athlete, and says whether it is still one of these claims that keeps them from other calls. */
-async function holdsAthlete(tx: Queryable, run: ClaimedRun, marks: readonly string[]): Promise<boolean> {
-  const rows = await tx.query(
-    `SELECT FROM athlete_schedule s
-     WHERE s.athlete_id = (SELECT athlete_id FROM activity_fetch_job WHERE id = $1) AND s.claim_mark = ANY ($2::uuid[])
-     FOR UPDATE`,
-    [run.jobId, marks],
+  return takeEach(database, lost, (tx, run) =>
+    putBackRun(boss, tx, run, error, undefined, { cooldownMs: 0, answeredAgoMs: 0 }),
   );
-  return rows.length > 0;
 }
 
 /** Ends each run in a transaction of its own. @returns how many had not ended otherwise meanwhile */
