@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { keepLog } from '../support/kept-log.ts';
 import { ADMIN_TOKEN, type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
+import { signIn } from '../support/sign-in.ts';
 
 const CLIENT_SECRET = 'simulator-secret';
 let rig: Rig;
@@ -13,14 +14,6 @@ beforeAll(async () => {
   rig = await startRig({ logger, env: { FETCH_TIMEOUT_MS: '300' } });
 });
 afterAll(() => rig.close());
-
-const signIn = (url: string, token: string, headers: Record<string, string> = {}) =>
-  fetch(`${url}/sign-in`, {
-    method: 'POST',
-    redirect: 'manual',
-    headers: { origin: url, ...headers },
-    body: new URLSearchParams({ token }),
-  });
 
 describe('every page and answer', () => {
   it.each([

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { keepLog } from '../support/kept-log.ts';
 import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
+import { signIn } from '../support/sign-in.ts';
 
 const { logger, lines } = keepLog();
 let rig: Rig;
@@ -8,14 +9,6 @@ beforeAll(async () => {
   rig = await startRig({ logger });
 });
 afterAll(() => rig.close());
-
-const signIn = (url: string, token: string, headers: Record<string, string> = {}) =>
-  fetch(`${url}/sign-in`, {
-    method: 'POST',
-    redirect: 'manual',
-    headers: { origin: url, ...headers },
-    body: new URLSearchParams({ token }),
-  });
 
 describe('the limit on sign-in', () => {
   const tries = async (url: string, addressOf: (n: number) => string, count: number) => {
