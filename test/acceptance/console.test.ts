@@ -145,7 +145,7 @@ describe('the console', () => {
         await page.keyboard.press('Tab');
       await page.keyboard.press('Enter');
       await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
-      await page.waitForFunction('document.activeElement.textContent === "Jobs"');
+      await page.locator('h1:focus', { hasText: 'Jobs' }).waitFor();
     });
   });
 });

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import { type Browser, chromium } from 'playwright-core';
+import { findPackagedChromium, hasPackagedChromium, type PackagedBrowser } from './packaged-chromium.ts';
 
-// Debian's, Google's, macOS's; BROWSER_PATH names any other.
+// Debian's, Google's, macOS's.
 const INSTALLED = [
   '/usr/bin/chromium',
   '/usr/bin/google-chrome',
@@ -24,13 +25,12 @@ const ARGUMENTS = [
 ];
 
 /**
- * Starts a real Chromium: the one of BROWSER_PATH, one that is installed, or the one that a package
- * brings (Linux). The caller closes it.
+ * Starts a real Chromium: the one of BROWSER_PATH, the one that a package brings (the same on every machine), or
+ * one that is installed. The caller closes it.
  * @throws when there is none: a browser test is never skipped
  */
 export async function startBrowser(): Promise<Browser> {
-  const installed = process.env.BROWSER_PATH ?? INSTALLED.find((path) => existsSync(path));
-  const { executablePath, env } = installed ? { executablePath: installed, env: {} } : await unpackChromium();
+  const { executablePath, env } = await findBrowser();
   return chromium.launch({
     executablePath,
     args: ARGUMENTS,
@@ -42,31 +42,11 @@ export async function startBrowser(): Promise<Browser> {
   });
 }
 
-// The package is made for a bare machine in the cloud, and asks its environment whether it is on one: then
-// it unpacks the shared libraries too, which a machine with only Node.js lacks.
-async function unpackChromium(): Promise<{ executablePath: string; env: Record<string, string> }> {
-  if (process.platform !== 'linux')
-    throw new Error('No Chromium or Chrome was found. Install one, or name it in BROWSER_PATH.');
-  const { AWS_LAMBDA_JS_RUNTIME, LD_LIBRARY_PATH, FONTCONFIG_PATH } = process.env;
-  process.env.AWS_LAMBDA_JS_RUNTIME = 'nodejs24.x';
-  try {
-    const { default: packaged } = await import('@sparticuz/chromium');
-    const executablePath = await packaged.executablePath();
-    return {
-      executablePath,
-      env: {
-        LD_LIBRARY_PATH: process.env.LD_LIBRARY_PATH ?? '',
-        FONTCONFIG_PATH: process.env.FONTCONFIG_PATH ?? '',
-      },
-    };
-  } finally {
-    restore({ AWS_LAMBDA_JS_RUNTIME, LD_LIBRARY_PATH, FONTCONFIG_PATH });
-  }
-}
-
-function restore(variables: Record<string, string | undefined>): void {
-  for (const [name, value] of Object.entries(variables)) {
-    if (value === undefined) delete process.env[name];
-    else process.env[name] = value;
-  }
+async function findBrowser(): Promise<PackagedBrowser> {
+  const named = process.env.BROWSER_PATH;
+  if (named) return { executablePath: named, env: {} };
+  if (hasPackagedChromium) return findPackagedChromium();
+  const installed = INSTALLED.find((path) => existsSync(path));
+  if (installed) return { executablePath: installed, env: {} };
+  throw new Error('No Chromium or Chrome was found. Install one, or name it in BROWSER_PATH.');
 }

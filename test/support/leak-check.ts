@@ -47,6 +47,7 @@ export function startLeakCheck(): LeakCheck {
     destroy: (id) => {
       open.delete(id);
     },
+    trackPromises: false, // a promise keeps nothing alive, and they are most of what a test makes
   });
   hook.enable();
   const list = () => [...open.values()].filter(keepsAlive).flatMap(describeResource);
