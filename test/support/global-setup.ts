@@ -1,4 +1,5 @@
 import { ADMIN_URL_VARIABLE, RUN_ID_VARIABLE, type ServerForTests, startServerForTests } from './server-for-tests.ts';
+import { warmCompileCache } from './warm-compile-cache.ts';
 
 declare global {
   var serverForTests: ServerForTests | undefined;
@@ -17,5 +18,11 @@ export default async function setUp(): Promise<void> {
     process.on(signal, () => {
       void server.stop().finally(() => process.exit(130));
     });
+  }
+  try {
+    await warmCompileCache();
+  } catch (error) {
+    await server.stop(); // Jest skips the teardown then too
+    throw error;
   }
 }

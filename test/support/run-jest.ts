@@ -5,12 +5,14 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 
 /**
  * What `npm test` runs: Jest with the given arguments, then one closing line `N passed, N failed`. Ends
  * with 1 when a test or a test file failed, when no test ran, or when Jest could not end by itself.
  */
 
+const COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));
 const EXIT_PATIENCE_MS = 10_000;
 const POLL_MS = 200;
 
@@ -43,11 +45,11 @@ function startJest(args: string[], reportFile: string): ChildProcess {
   const nodeOptions = [process.env.NODE_OPTIONS, '--experimental-vm-modules', `--import=${hush}`];
   const child = spawn(process.execPath, [jestFile, '--json', `--outputFile=${reportFile}`, ...args], {
     stdio: 'inherit',
-    // The service and its command line are started some hundred times: half of that is reading their code.
+    // The service and its command line are started some hundred times: half of that is compiling their code.
     env: {
       ...process.env,
       NODE_OPTIONS: nodeOptions.filter(Boolean).join(' '),
-      NODE_COMPILE_CACHE: join(folder, 'compile-cache'),
+      NODE_COMPILE_CACHE: COMPILE_CACHE,
     },
   });
   // Ctrl-C reaches Jest as well, which clears up; this process waits for it.
