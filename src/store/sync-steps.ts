@@ -52,7 +52,7 @@ export async function claimSyncStep(
       if (sync.kind === 'page') {
         const [walk] = await tx.query<WalkRow>(NEXT_WALK, [sync.id]);
         if (!walk?.due) {
-          await tx.query('UPDATE manual_sync SET list_due_at = $2 WHERE id = $1', [sync.id, walk?.not_before ?? null]);
+          await tx.query(SLEEP_UNTIL_NEXT_WALK, [sync.id]);
           continue;
         }
         await holdSync(tx, claim, leaseMs);
@@ -77,8 +77,12 @@ const NEXT_DUE = `
   FROM manual_sync WHERE count_due_at IS NOT NULL HAVING count(*) > 0`;
 
 const NEXT_WALK = `
-  SELECT athlete_id, before_s, page, boundary, failures, not_before, not_before <= sync_now() AS due
+  SELECT athlete_id, before_s, page, boundary, failures, not_before <= sync_now() AS due
   FROM manual_sync_walk WHERE sync_id = $1 ORDER BY not_before, athlete_id LIMIT 1`;
+
+// The time stays in the database: a Date has no microseconds, and rounded down it would be due at once, again and again.
+const SLEEP_UNTIL_NEXT_WALK = `
+  UPDATE manual_sync SET list_due_at = (SELECT min(not_before) FROM manual_sync_walk WHERE sync_id = $1) WHERE id = $1`;
 
 interface SyncRow {
   id: string;
@@ -94,7 +98,6 @@ interface WalkRow {
   page: number;
   boundary: string[];
   failures: number;
-  not_before: Date | number;
   due: boolean;
 }
 

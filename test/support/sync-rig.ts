@@ -1,6 +1,7 @@
 import { expect } from '@jest/globals';
 import type { SyncProgress } from '../../src/flows/sync-progress.ts';
 import { type Rig, startRig } from './service.ts';
+import { until } from './until.ts';
 
 /** A bulk sync as the admin interface shows it. */
 export type Sync = SyncProgress & { url: string };
@@ -39,11 +40,13 @@ export async function startSyncRig(overrides: Record<string, string> = {}): Prom
     return begun.url;
   };
   const untilSync: SyncRig['untilSync'] = async (url, fits) => {
-    for (;;) {
-      const sync = (await (await rig.admin(url)).json()) as Sync;
-      if (fits(sync)) return sync;
-      await new Promise((resolve) => setTimeout(resolve, 25));
-    }
+    let sync: Sync | undefined;
+    const looksRight = async () => {
+      sync = (await (await rig.admin(url)).json()) as Sync;
+      return fits(sync);
+    };
+    await until(looksRight, `what is awaited of the sync ${url}`);
+    return sync as Sync;
   };
   return {
     ...rig,
