@@ -126,7 +126,7 @@ describe('replicas', () => {
 
   it('make one detail call for an activity of which webhooks tell three times and which polling sees too', async () => {
     rig = await startRig({
-      env: { PROVIDER_AUTO_SYNC_ENABLED: 'true', FETCH_CONCURRENCY: '2' },
+      env: { SERVICE_ROLES: 'web,fetch,polling', PROVIDER_AUTO_SYNC_ENABLED: 'true', FETCH_CONCURRENCY: '2' },
       simulator: { latencyMs: 5 },
     });
     const { simulator, post } = rig;

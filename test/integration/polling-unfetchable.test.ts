@@ -9,6 +9,7 @@ let rig: ClockedRig;
 
 beforeAll(async () => {
   rig = await startClockedRig({
+    SERVICE_ROLES: 'web,fetch,polling',
     PROVIDER_AUTO_SYNC_ENABLED: 'true',
     PROVIDER_RATE_LIMIT_CAPACITY: '10000',
     FETCH_BACKOFF_BASE_MS: '10',

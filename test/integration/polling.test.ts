@@ -8,7 +8,11 @@ const MINUTE = 60_000;
 let rig: ClockedRig;
 
 beforeAll(async () => {
-  rig = await startClockedRig({ PROVIDER_AUTO_SYNC_ENABLED: 'true', PROVIDER_RATE_LIMIT_CAPACITY: '10000' });
+  rig = await startClockedRig({
+    SERVICE_ROLES: 'web,fetch,polling',
+    PROVIDER_AUTO_SYNC_ENABLED: 'true',
+    PROVIDER_RATE_LIMIT_CAPACITY: '10000',
+  });
   await untilSwept(0);
 });
 afterAll(() => rig.close());

@@ -1,21 +1,24 @@
 import TestSequencer from '@jest/test-sequencer';
 
-/** The files that take longest, longest first: mostly waiting for windows, alerts and pages. Others take under 12 s. */
+/**
+ * The files that take longest, longest first; others take under 12 s. Those that mostly wait for windows, alerts and
+ * processes are spread among those that keep the processor busy.
+ */
 const LONGEST = [
-  'acceptance/console.test.ts',
-  'integration/sync-survival.test.ts',
-  'integration/monitoring-alert-path.test.ts',
-  'integration/saturation.test.ts',
+  'integration/monitoring-alert-path.test.ts', // waits
   'integration/week.test.ts',
-  'acceptance/console-actions.test.ts',
-  'acceptance/chaos.test.ts',
-  'integration/cli-jobs.test.ts',
-  'integration/waiting.test.ts',
-  'integration/cli.test.ts',
-  'integration/sync-budget.test.ts',
   'integration/monitoring-promtool.test.ts',
+  'integration/sync-survival.test.ts', // waits
+  'acceptance/console.test.ts',
+  'acceptance/chaos.test.ts',
+  'integration/saturation.test.ts', // waits
+  'acceptance/console-actions.test.ts',
+  'integration/cli-jobs.test.ts',
+  'integration/waiting.test.ts', // waits
+  'integration/cli.test.ts',
+  'integration/replicas.test.ts', // waits
   'integration/polling.test.ts',
-  'integration/replicas.test.ts',
+  'integration/sync-budget.test.ts',
   'integration/sync.test.ts',
 ];
 
