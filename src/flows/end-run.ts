@@ -7,6 +7,7 @@ import type { Metrics } from '../infra/metrics.ts';
 import type { Run } from '../queue/claim.ts';
 import { type Cooldown, completeRun, failRun, putBackRun, retryRun } from '../queue/settle.ts';
 import type { Activity } from '../store/activities.ts';
+import { findTokens, hasConnectedSince, lockTokens, setAthleteState } from '../store/athletes.ts';
 import { outlastDatabase } from './outlast-database.ts';
 import type { StoreRun } from './store-run.ts';
 
@@ -36,6 +37,12 @@ export interface RunEndings {
   stored(activity: Activity, detail: string, answeredAt: number): Promise<RunResult>;
   complete(outcome: Outcome, effects?: Effects): Promise<RunResult>;
   fail(outcome: Outcome, error: string, answeredAt: number | undefined, effects?: Effects): Promise<RunResult>;
+  /**
+   * Fails for want of access. An athlete who connected meanwhile has given it: the job is put back then, since
+   * connecting could not open it again.
+   * @param isAthleteLost whether they are shown as needing to reconnect
+   */
+  refuse(outcome: Outcome, error: string, answeredAt: number | undefined, isAthleteLost: boolean): Promise<RunResult>;
   /** Counts an attempt and waits out the backoff. */
   retry(error: string, answeredAt: number): Promise<RunResult>;
   /** The same for a fault of ours: the job keeps the reason, the log has the rest. */
@@ -96,6 +103,18 @@ export function endingsOf(deps: EndRunDependencies, run: Run, signal: AbortSigna
       });
       return outcome;
     },
+    refuse: (outcome, error, answeredAt, isAthleteLost) =>
+      commit(async (tx) => {
+        await lockTokens(tx, run.athleteId); // an athlete who connects just now waits, or is seen
+        if (await hasAccessAnew(tx, run)) {
+          const why = 'The athlete connected while the job ran without their access.';
+          await putBackRun(deps.boss, tx, run, why, undefined, cooldownSince(answeredAt));
+          return 'put_back';
+        }
+        await failRun(deps.boss, tx, run, outcome, error, cooldownSince(answeredAt));
+        if (isAthleteLost) await setAthleteState(tx, run.athleteId, 'reconnect', error);
+        return outcome;
+      }),
     retryUnforeseen: (error, answeredAt) => {
       deps.metrics.errors.inc({ component: 'fetch' });
       deps.logger.error('a run failed for an unforeseen reason; it is tried again', {
@@ -112,4 +131,12 @@ export function endingsOf(deps: EndRunDependencies, run: Run, signal: AbortSigna
       return 'put_back';
     },
   };
+}
+
+/** Whether the athlete is not as the run found them: connected since, or no longer in need of it. */
+async function hasAccessAnew(tx: Queryable, run: Run): Promise<boolean> {
+  if (await hasConnectedSince(tx, run.athleteId, run.startedAt)) return true;
+  if (run.knownAthlete && run.athleteState !== 'reconnect') return false;
+  const athlete = await findTokens(tx, run.athleteId);
+  return athlete !== undefined && athlete.state !== 'reconnect';
 }

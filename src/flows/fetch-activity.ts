@@ -7,7 +7,6 @@ import type { Budget } from '../queue/budget.ts';
 import type { Run } from '../queue/claim.ts';
 import { SupersededError } from '../queue/settle.ts';
 import { deleteActivity, removeActivity } from '../store/activities.ts';
-import { setAthleteState } from '../store/athletes.ts';
 import { type AccessTokens, ReconnectError } from './access-token.ts';
 import { type EndRunDependencies, endingsOf, type RunEndings, type RunResult } from './end-run.ts';
 import { toActivity } from './to-activity.ts';
@@ -35,11 +34,11 @@ export async function fetchActivity(deps: FetchDependencies, run: Run, signal: A
   }
   if (!run.knownAthlete) {
     const error = `Athlete ${run.athleteId} is not connected. Connect them, then retry the job.`;
-    return end.fail('unknownAthlete', error, undefined);
+    return end.refuse('unknownAthlete', error, undefined, false);
   }
   if (run.athleteState === 'reconnect') {
     const error = `Athlete ${run.athleteId} must connect again; the provider refuses their token.`;
-    return end.fail('unauthorized', error, undefined);
+    return end.refuse('unauthorized', error, undefined, false);
   }
   if (!run.needsCall) return end.complete('skipped');
 
@@ -137,7 +136,7 @@ async function settleFailure(
     // Where nobody was called, the athlete's cooldown is over at once.
     return end.putBack(error.message, error.until, error.called ? answeredAt : answeredAt - deps.cooldownMs);
   }
-  if (error instanceof ReconnectError) return end.fail('unauthorized', error.message, answeredAt);
+  if (error instanceof ReconnectError) return end.refuse('unauthorized', error.message, answeredAt, false);
   if (!(error instanceof ProviderError)) return end.retryUnforeseen(error as Error, answeredAt);
   const { message } = error;
   switch (error.code) {
@@ -157,7 +156,7 @@ async function settleFailure(
     case 'FORBIDDEN': {
       deps.metrics.authorisationFailures.inc({ code: String(error.status) });
       const outcome = error.code === 'FORBIDDEN' ? 'forbidden' : 'unauthorized';
-      return end.fail(outcome, message, answeredAt, (tx) => setAthleteState(tx, run.athleteId, 'reconnect', message));
+      return end.refuse(outcome, message, answeredAt, true);
     }
     default:
       return end.retry(message, answeredAt);

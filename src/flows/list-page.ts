@@ -7,7 +7,7 @@ import { PER_PAGE, type Provider } from '../provider/client.ts';
 import { ProviderError } from '../provider/errors.ts';
 import type { ActivitySummary } from '../provider/schemas.ts';
 import type { Budget } from '../queue/budget.ts';
-import { findTokens, setAthleteState } from '../store/athletes.ts';
+import { findTokens, lockTokens, setAthleteState } from '../store/athletes.ts';
 import { type AccessTokens, ReconnectError } from './access-token.ts';
 
 /**
@@ -68,18 +68,21 @@ export interface ListDependencies {
 
 export function createListPage(deps: ListDependencies): ListPage {
   return async (request, signal) => {
+    let connectedAt: string | undefined;
     try {
-      const token = await deps.accessTokens.get(request.athleteId, await findTokens(deps.database, request.athleteId));
+      const tokens = await findTokens(deps.database, request.athleteId);
+      connectedAt = tokens?.connectedAt;
+      const token = await deps.accessTokens.get(request.athleteId, tokens);
       let answer = await callForPage(deps, request, token, signal);
       if (answer === 'rejected') {
         const fresh = await deps.accessTokens.get(request.athleteId, undefined, token);
         answer = await callForPage(deps, request, fresh, signal);
       }
-      if (answer === 'rejected') return await showReconnect(deps, request.athleteId, 401, REJECTED_TWICE);
+      if (answer === 'rejected') return await showReconnect(deps, request.athleteId, connectedAt, 401, REJECTED_TWICE);
       return answer;
     } catch (error) {
       signal.throwIfAborted();
-      return await answerOfError(deps, request.athleteId, error);
+      return await answerOfError(deps, request.athleteId, connectedAt, error);
     }
   };
 }
@@ -104,7 +107,12 @@ async function callForPage(
   }
 }
 
-async function answerOfError(deps: ListDependencies, athleteId: Int64, error: unknown): Promise<PageAnswer> {
+async function answerOfError(
+  deps: ListDependencies,
+  athleteId: Int64,
+  connectedAt: string | undefined,
+  error: unknown,
+): Promise<PageAnswer> {
   if (error instanceof ReconnectError) return { kind: 'refused', error: error.message };
   if (!(error instanceof ProviderError)) throw error;
   switch (error.code) {
@@ -119,21 +127,29 @@ async function answerOfError(deps: ListDependencies, athleteId: Int64, error: un
     }
     case 'UNAUTHORIZED':
     case 'FORBIDDEN':
-      return showReconnect(deps, athleteId, error.status ?? 403, error.message);
+      return showReconnect(deps, athleteId, connectedAt, error.status ?? 403, error.message);
     default:
       return { kind: 'failed', error: error.message };
   }
 }
 
+/** @param connectedAt when the athlete had last connected as the list was asked for */
 async function showReconnect(
   deps: ListDependencies,
   athleteId: Int64,
+  connectedAt: string | undefined,
   status: number,
   error: string,
 ): Promise<PageAnswer> {
   deps.metrics.authorisationFailures.inc({ code: String(status) });
-  await setAthleteState(deps.database, athleteId, 'reconnect', error);
-  return { kind: 'refused', error };
+  return deps.database.transaction(async (tx): Promise<PageAnswer> => {
+    await lockTokens(tx, athleteId); // an athlete who connects just now waits, or is seen
+    const athlete = await findTokens(tx, athleteId);
+    if (athlete && athlete.connectedAt !== connectedAt)
+      return { kind: 'failed', error: 'The athlete connected again while their list was asked for.' };
+    await setAthleteState(tx, athleteId, 'reconnect', error);
+    return { kind: 'refused', error };
+  });
 }
 
 function readPage(cursor: ListCursor, summaries: readonly ActivitySummary[], perPage: number): PageAnswer {

@@ -6,7 +6,7 @@ import { type Random, seedRandom } from './random.ts';
 export type FaultKind =
   /** Answers as usual, after `latencyMs`. */
   | 'latency'
-  /** Works out the answer, then holds it back until the handle's `release()`. */
+  /** Works out the answer, or takes that of `status`, and holds it back until the handle's `release()`. */
   | 'hold'
   /** Answers with `status` and `body`. */
   | 'status'
@@ -38,7 +38,7 @@ export interface FaultMatch {
 export interface Fault {
   match?: FaultMatch;
   kind: FaultKind;
-  /** For `status`: 401, 403, 404, 500 and so on. */
+  /** For `status` and `hold`: 401, 403, 404, 500 and so on. */
   status?: number;
   /** Body instead of the usual one of that status; '' for none. */
   body?: string;
@@ -161,7 +161,7 @@ export async function answerWithFault(
     case 'latency':
       return usual();
     case 'hold': {
-      const answer = await usual();
+      const answer = fault.status === undefined ? await usual() : brokenAnswer(fault, windowEndMs);
       active.hold();
       await active.released;
       return answer;

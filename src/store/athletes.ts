@@ -40,29 +40,34 @@ export async function saveAthlete(
   );
 }
 
-/** Reads an athlete's tokens; undefined when not connected. */
+/** Reads an athlete's tokens, and when they last connected, as text; undefined when not connected. */
 export async function findTokens(
   database: Queryable,
   athleteId: Int64,
-): Promise<(SealedTokens & { state: AthleteState }) | undefined> {
+): Promise<(SealedTokens & { state: AthleteState; connectedAt: string }) | undefined> {
   const [row] = await database.query<{
     access_token: string;
     refresh_token: string;
     token_expires_at: Date;
     state: AthleteState;
-  }>('SELECT access_token, refresh_token, token_expires_at, state FROM athlete WHERE athlete_id = $1', [athleteId]);
+    connected_at: string;
+  }>(
+    'SELECT access_token, refresh_token, token_expires_at, state, connected_at::text FROM athlete WHERE athlete_id = $1',
+    [athleteId],
+  );
   return (
     row && {
       accessToken: row.access_token,
       refreshToken: row.refresh_token,
       expiresAt: row.token_expires_at,
       state: row.state,
+      connectedAt: row.connected_at,
     }
   );
 }
 
-/** Whether the athlete connected, for the first time or again, after `at`. */
-export async function hasConnectedSince(tx: Queryable, athleteId: Int64, at: Date): Promise<boolean> {
+/** Whether the athlete connected, for the first time or again, after `at` (as text: exact to the microsecond). */
+export async function hasConnectedSince(tx: Queryable, athleteId: Int64, at: Date | string): Promise<boolean> {
   const rows = await tx.query('SELECT FROM athlete WHERE athlete_id = $1 AND connected_at > $2', [athleteId, at]);
   return rows.length === 1;
 }

@@ -1,6 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Queryable } from '../../src/infra/database.ts';
+import { lockTokens } from '../../src/store/athletes.ts';
 import { type JobRow, type Rig, startRig } from '../support/service.ts';
 import { untilThumbnail } from '../support/thumbnails.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
 let athleteId: string;
@@ -89,6 +92,46 @@ describe('an athlete whose token the provider refuses to refresh', () => {
     await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
     expect(await rig.untilJob(id, isFailed)).toMatchObject({ outcome: 'unauthorized', attempts: 0 });
     expect(await stateOf(athleteId)).toMatchObject({ state: 'reconnect' });
+  });
+});
+
+describe('an athlete who connects again while a job runs without their access', () => {
+  beforeAll(newAthlete);
+
+  it('during a call that is refused: is not shown as needing to reconnect, and the activity is fetched', async () => {
+    const { id } = rig.simulator.addActivity(athleteId);
+    const held = rig.simulator.faults.add({ kind: 'hold', status: 403, match: { activityId: id }, times: 1 });
+    await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+    await held.held;
+    await rig.connectAthlete('Test Athlete', athleteId);
+    held.release();
+    expect(await rig.untilJob(id, (job) => isDone(job) || isFailed(job))).toMatchObject({
+      outcome: 'stored',
+      attempts: 0,
+    });
+    expect(await stateOf(athleteId)).toMatchObject({ state: 'healthy' });
+  });
+
+  it('just before the job ends without a call: the activity is fetched', async () => {
+    const { database } = rig.service;
+    const setState = (tx: Queryable, state: string) =>
+      tx.query('UPDATE athlete SET state = $2 WHERE athlete_id = $1', [athleteId, state]);
+    await setState(database, 'reconnect');
+    const { id } = rig.simulator.addActivity(athleteId);
+    await database.transaction(async (tx) => {
+      await lockTokens(tx, athleteId); // as one who connects
+      await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+      await until(
+        async () =>
+          (await database.query(`SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`)).length > 0,
+        'the run that waits for the one who connects',
+      );
+      await setState(tx, 'healthy');
+    });
+    expect(await rig.untilJob(id, (job) => isDone(job) || isFailed(job))).toMatchObject({
+      outcome: 'stored',
+      attempts: 0,
+    });
   });
 });
 

@@ -47,6 +47,24 @@ describe('a polling sweep', () => {
     ).toEqual([502, 502, 200]);
   });
 
+  it('does not show an athlete as needing to reconnect who connects while their list is refused', async () => {
+    const athleteId = await rig.connectAthlete();
+    const match = { path: /athlete\/activities/, athleteId };
+    const held = rig.simulator.faults.add({ kind: 'hold', status: 403, match, times: 1 });
+    await rig.advance(4 * HOUR);
+    const dueAt = rig.clock.now();
+    await held.held;
+    await rig.advance(1000);
+    await rig.connectAthlete('Test Athlete', athleteId);
+    held.release();
+    await untilRow('SELECT FROM polling_visit WHERE athlete_id = $1 AND failures = 1', [athleteId]);
+    await rig.advance(MINUTE);
+    await untilSwept(dueAt);
+    const [row] = await rig.service.database.query('SELECT state FROM athlete WHERE athlete_id = $1', [athleteId]);
+    expect(row).toMatchObject({ state: 'healthy' });
+    expect(listCalls(athleteId).map(({ status }) => status)).toEqual([403, 200]);
+  });
+
   it('shows an athlete as needing to reconnect whose token is refused twice', async () => {
     const athleteId = await rig.connectAthlete();
     rig.simulator.revoke(athleteId);
