@@ -6,6 +6,7 @@ import { createEraseAthlete } from '../flows/erase-athlete.ts';
 import { createKnownSubscriptions } from '../flows/known-subscriptions.ts';
 import { createSubscriptions } from '../flows/manage-subscriptions.ts';
 import { createSyncs } from '../flows/sync-progress.ts';
+import { stopsForThrottle } from '../flows/throttled.ts';
 import { createAdminApi } from '../http/admin-api.ts';
 import { createAdminAuth } from '../http/admin-auth.ts';
 import { createApp } from '../http/app.ts';
@@ -58,6 +59,7 @@ function createPublicWeb(
   const baseUrl = config.NEXT_PUBLIC_BASE_URL;
   const verifyToken = config.PROVIDER_VERIFY_TOKEN ?? '';
   const knownSubscriptions = createKnownSubscriptions(database, logger, now);
+  const subscriptionCalls = stopsForThrottle(provider, parts);
   const auth = createAdminAuth({
     adminToken: config.ADMIN_TOKEN,
     readToken: config.ADMIN_READ_TOKEN,
@@ -80,12 +82,12 @@ function createPublicWeb(
     disconnect: createDisconnectAthlete({ ...parts, erase }),
     moreRoutes: [
       ...adminWebhookRoutes({
-        subscriptions: createSubscriptions(database, provider, knownSubscriptions),
+        subscriptions: createSubscriptions(database, subscriptionCalls, knownSubscriptions),
         callbackUrl: `${baseUrl}${WEBHOOK_PATH}`,
         verifyToken,
       }),
       ...adminDoctorRoutes({
-        provider,
+        provider: subscriptionCalls,
         callbackUrl: `${baseUrl}${WEBHOOK_PATH}`,
         providerOrigin: config.PROVIDER_API_URL,
         verifyToken: config.PROVIDER_VERIFY_TOKEN,

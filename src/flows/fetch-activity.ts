@@ -9,6 +9,7 @@ import { SupersededError } from '../queue/settle.ts';
 import { deleteActivity, removeActivity } from '../store/activities.ts';
 import { type AccessTokens, ReconnectError } from './access-token.ts';
 import { type EndRunDependencies, endingsOf, type RunEndings, type RunResult } from './end-run.ts';
+import { stopForThrottle } from './throttled.ts';
 import { toActivity } from './to-activity.ts';
 
 export interface FetchDependencies extends EndRunDependencies {
@@ -141,13 +142,8 @@ async function settleFailure(
   const { message } = error;
   switch (error.code) {
     case 'THROTTLED': {
-      deps.metrics.throttled.inc();
       // Without the address: what everyone is shown for a while must not name an athlete's activity.
-      const until = await end.outlast(() => deps.budget.block(error.retryAfterMs, answerOf(error)));
-      deps.logger.warn('the provider throttles; every replica waits', {
-        component: 'budget',
-        until: until.toISOString(),
-      });
+      const until = await end.outlast(() => stopForThrottle(deps, error, answerOf(error)));
       return end.putBack(message, until, answeredAt);
     }
     case 'NOT_FOUND':

@@ -9,6 +9,7 @@ import type { ActivitySummary } from '../provider/schemas.ts';
 import type { Budget } from '../queue/budget.ts';
 import { findTokens, lockTokens, setAthleteState } from '../store/athletes.ts';
 import { type AccessTokens, ReconnectError } from './access-token.ts';
+import { stopForThrottle } from './throttled.ts';
 
 /**
  * Where a walk through an athlete's list stands. The next page is asked for by the oldest start seen, not
@@ -116,15 +117,8 @@ async function answerOfError(
   if (error instanceof ReconnectError) return { kind: 'refused', error: error.message };
   if (!(error instanceof ProviderError)) throw error;
   switch (error.code) {
-    case 'THROTTLED': {
-      deps.metrics.throttled.inc();
-      const until = await deps.budget.block(error.retryAfterMs, error.message);
-      deps.logger.warn('the provider throttles; every replica waits', {
-        component: 'budget',
-        until: until.toISOString(),
-      });
-      return { kind: 'wait', until };
-    }
+    case 'THROTTLED':
+      return { kind: 'wait', until: await stopForThrottle(deps, error, error.message) };
     case 'UNAUTHORIZED':
     case 'FORBIDDEN':
       return showReconnect(deps, athleteId, connectedAt, error.status ?? 403, error.message);

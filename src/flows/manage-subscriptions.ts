@@ -1,9 +1,9 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
-import type { Provider } from '../provider/client.ts';
 import { ProviderError } from '../provider/errors.ts';
 import { forgetSubscription, saveSubscription } from '../store/subscriptions.ts';
 import type { KnownSubscriptions } from './known-subscriptions.ts';
+import type { SubscriptionCalls } from './throttled.ts';
 
 /** A subscription as the admin interface shows it. */
 export interface Subscription {
@@ -22,7 +22,11 @@ export interface Subscriptions {
   delete(id: Int64): Promise<boolean>;
 }
 
-export function createSubscriptions(database: Queryable, provider: Provider, known: KnownSubscriptions): Subscriptions {
+export function createSubscriptions(
+  database: Queryable,
+  provider: SubscriptionCalls,
+  known: KnownSubscriptions,
+): Subscriptions {
   return {
     create: async (callbackUrl, verifyToken) => {
       const id = await provider.createSubscription({ callbackUrl, verifyToken });

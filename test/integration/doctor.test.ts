@@ -166,3 +166,22 @@ describe('the subscription doctor', () => {
     expect((await examine({ readDeliveries: undefined })).of('deliveries')).toMatchObject({ ok: false });
   });
 });
+
+describe('a call about subscriptions that the provider throttles', () => {
+  it.each([
+    ['listed', 'GET', '/api/admin/webhooks', 502],
+    ['created', 'POST', '/api/admin/webhooks', 502],
+    ['deleted', 'DELETE', '/api/admin/webhooks?id=1', 502],
+    ['examined', 'GET', '/api/admin/webhooks/doctor', 200],
+  ])('stops every replica for as long as it asks for: they are %s', async (_what, method, path, status) => {
+    const { database, budget } = rig.service;
+    await database.query(`UPDATE rate_budget SET blocked_until = '-infinity', reduced_capacity = NULL`);
+    const match = { path: /push_subscriptions/, method };
+    rig.simulator.faults.add({ kind: 'retryAfter429', retryAfter: 600, match, times: 1 });
+    const answer = await rig.admin(path, { method, ...(method === 'POST' ? { body: '{}' } : {}) });
+    await answer.arrayBuffer();
+    expect(answer.status).toBe(status);
+    const { blockedUntil } = await budget.read();
+    expect(blockedUntil?.getTime()).toBeGreaterThan(Date.now() + 590_000);
+  });
+});
