@@ -17,6 +17,7 @@ function start(
     depth?: number;
     areAll?: (items: number) => boolean;
     isOfOneItem?: (error: unknown) => boolean;
+    groups?: { of: (item: string) => string; isOfOne: (error: unknown) => boolean };
   } = {},
 ) {
   const open: Open[] = [];
@@ -27,6 +28,7 @@ function start(
     run: (items) => new Promise((resolve, reject) => open.push({ items, resolve, reject })),
     ...(options.areAll ? { areAll: options.areAll } : {}),
     ...(options.isOfOneItem ? { isOfOneItem: options.isOfOneItem } : {}),
+    ...(options.groups ? { groups: options.groups } : {}),
   });
   /** Adds an item and lets its batch start, so that what comes next finds one in flight. */
   const addFirst = async (item: string): Promise<{ result: Promise<string> }> => {
@@ -105,6 +107,43 @@ describe('the batcher', () => {
     await answer();
     expect(batches()).toEqual([['x'], ['a', 'b', 'c'], ['a'], ['b'], ['c']]);
     expect(await Promise.all(results)).toEqual(['A', 'poison', 'C']);
+  });
+
+  describe('of items that belong to groups, of which one may have caused the failure', () => {
+    const groups = {
+      of: (item: string) => item.slice(1),
+      isOfOne: (error: unknown) => (error as Error).message === 'locked',
+    };
+    const end = (result: Promise<string>) => result.catch((error: Error) => error.message);
+
+    it('runs them group by group, each once', async () => {
+      const { add, addFirst, answer, batches, last } = start({ groups });
+      await addFirst('x');
+      const results = ['a1', 'b1', 'c2', 'd1', 'e3'].map((item) => end(add(item)));
+      await answer();
+      for (const [n, outcome] of ['locked', 'locked', 'fine', 'fine'].entries()) {
+        expect(batches()).toHaveLength(n + 2);
+        if (outcome === 'fine') await answer();
+        else last().reject(new Error(outcome));
+        await settle();
+      }
+      expect(batches()).toEqual([['x'], ['a1', 'b1', 'c2', 'd1', 'e3'], ['a1', 'b1', 'd1'], ['c2'], ['e3']]);
+      expect(await Promise.all(results)).toEqual(['locked', 'locked', 'C2', 'locked', 'E3']);
+    });
+
+    it('fails what waits of a group together with it when it failed alone, and tries it again when it comes later', async () => {
+      const { add, answer, batches, last } = start({ groups });
+      const results = ['a1'].map((item) => end(add(item)));
+      await settle();
+      results.push(...['b1', 'c2', 'd1'].map((item) => end(add(item))));
+      last().reject(new Error('locked'));
+      await settle();
+      expect(batches()).toEqual([['a1'], ['c2']]);
+      const later = add('e1');
+      await answer();
+      await answer();
+      expect(await Promise.all([...results, later])).toEqual(['locked', 'locked', 'C2', 'locked', 'E1']);
+    });
   });
 
   it('of depth 2 and told how many items there can be, starts a second batch when no other can come', async () => {
