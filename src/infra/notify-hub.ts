@@ -7,8 +7,20 @@ import type { Metrics } from './metrics.ts';
 /** The one channel of the service; the payload says what changed. */
 export const CHANNEL = 'activity_sync';
 
+const CONNECT_MS = 5000;
+
 /** What a notification is about: `fetch` jobs to claim, `thumbnail` jobs, the `budget`, or anything shown live. */
 export type Topic = string;
+
+interface NotifyHubOptions {
+  connectionString: string;
+  clock: Clock;
+  logger: Logger;
+  metrics: Metrics;
+  heartbeatMs?: number;
+  /** How long the server may take to let us in, and again to listen. */
+  connectMs?: number;
+}
 
 /**
  * Holds one connection that listens, and hands each notification to those who asked. A notification
@@ -16,21 +28,16 @@ export type Topic = string;
  * every listener is called, since anything may have been missed.
  */
 export class NotifyHub {
-  readonly #options: { connectionString: string; clock: Clock; logger: Logger; metrics: Metrics; heartbeatMs?: number };
+  readonly #options: NotifyHubOptions;
   readonly #listeners = new Map<Topic, Set<(payload: string) => void>>();
   #client: pg.Client | undefined;
+  #connecting: pg.Client | undefined;
   #timer: unknown;
   #failures = 0;
   #stopped = true;
   #everConnected = false;
 
-  constructor(options: {
-    connectionString: string;
-    clock: Clock;
-    logger: Logger;
-    metrics: Metrics;
-    heartbeatMs?: number;
-  }) {
+  constructor(options: NotifyHubOptions) {
     this.#options = options;
   }
 
@@ -59,17 +66,18 @@ export class NotifyHub {
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#options.clock.clearTimeout(this.#timer);
-    const client = this.#client;
+    const clients = [this.#client, this.#connecting];
     this.#client = undefined;
     this.#options.metrics.listenConnected.set(0);
-    if (client) await giveUp(client);
+    for (const client of clients) if (client) await giveUp(client);
   }
 
   async #connect(): Promise<void> {
+    const { connectionString, connectMs = CONNECT_MS } = this.#options;
     const client = new pg.Client({
-      connectionString: this.#options.connectionString,
+      connectionString,
       application_name: 'activity-sync listen',
-      connectionTimeoutMillis: 5000,
+      connectionTimeoutMillis: connectMs,
       keepAlive: true,
       keepAliveInitialDelayMillis: 5000,
     });
@@ -77,12 +85,20 @@ export class NotifyHub {
     client.on('error', lost);
     client.on('end', () => lost(new Error('the connection ended')));
     client.on('notification', (message) => this.#dispatch(message.payload ?? ''));
+    this.#connecting = client;
     try {
       await client.connect();
-      await client.query(`LISTEN ${CHANNEL}`);
+      // There is no heartbeat yet.
+      const listen: pg.QueryConfig & { query_timeout: number } = {
+        text: `LISTEN ${CHANNEL}`,
+        query_timeout: connectMs,
+      };
+      await client.query(listen);
     } catch (error) {
       await giveUp(client);
       throw error;
+    } finally {
+      this.#connecting = undefined;
     }
     if (this.#stopped) {
       await giveUp(client);
@@ -147,6 +163,7 @@ export class NotifyHub {
     this.#timer = clock.setTimeout(() => {
       if (this.#stopped) return;
       this.#connect().catch((error: Error) => {
+        if (this.#stopped) return;
         logger.warn('LISTEN connection cannot be made yet', {
           component: 'notify',
           error: error.message,

@@ -6,6 +6,7 @@ import { createMetrics, type Metrics } from '../../src/infra/metrics.ts';
 import { CHANNEL, NotifyHub } from '../../src/infra/notify-hub.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { until } from '../support/until.ts';
 
 let database: TestDatabase;
 let sender: pg.Client;
@@ -33,6 +34,7 @@ beforeEach(async () => {
     logger: createSilentLogger(),
     metrics,
     heartbeatMs: 100,
+    connectMs: 1000,
   });
   await hub.start();
 });
@@ -146,5 +148,31 @@ describe('the first connection', () => {
     });
     await expect(first.start()).rejects.toThrow();
     await first.stop();
+  });
+});
+
+describe('a server that lets the service in and then says nothing', () => {
+  /** Goes on as the proxy does until the service has asked to listen. */
+  const holdFromListen = () =>
+    new Promise<void>((resolve) => {
+      proxy.holdFrom('LISTEN', resolve);
+    });
+
+  it('is given up, and asked anew', async () => {
+    const asked = holdFromListen();
+    await endOfListener();
+    await asked;
+    const woken = hear('fetch');
+    proxy.release();
+    expect(await woken).toBe('fetch');
+    expect(hub.connected).toBe(true);
+  });
+
+  it('holds up no stop', async () => {
+    const asked = holdFromListen();
+    await endOfListener();
+    await asked;
+    await hub.stop();
+    await until(() => proxy.connections === 0, 'the end of the connection that was being made');
   });
 });

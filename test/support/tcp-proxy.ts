@@ -12,7 +12,11 @@ export interface TcpProxy {
   hold(): void;
   /** What the service sends arrives, and no answer comes back. */
   holdAnswers(): void;
+  /** As `hold`, from the first data on in which a client sends `text`. @param onHeld hears that it came */
+  holdFrom(text: string, onHeld: () => void): void;
   release(): void;
+  /** How many are open. */
+  readonly connections: number;
   close(): Promise<void>;
 }
 
@@ -21,6 +25,15 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   let target = targetPort;
   let refusing = false;
   let holding: 'nothing' | 'answers' | 'all' = 'nothing';
+
+  let trap: { text: string; onHeld: () => void } | undefined;
+
+  const spring = (chunk: Buffer): void => {
+    if (!trap || !chunk.includes(trap.text)) return;
+    holding = 'all';
+    trap.onHeld();
+    trap = undefined;
+  };
 
   const server = createServer((client) => {
     if (refusing) {
@@ -35,6 +48,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       [upstream, client],
     ] as const) {
       from.on('data', (chunk) => {
+        if (from === client) spring(chunk);
         if (holding === 'nothing' || (holding === 'answers' && from === client)) to.write(chunk);
       });
       const end = () => {
@@ -72,8 +86,14 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     holdAnswers: () => {
       holding = 'answers';
     },
+    holdFrom: (text, onHeld) => {
+      trap = { text, onHeld };
+    },
     release: () => {
       holding = 'nothing';
+    },
+    get connections() {
+      return pairs.size;
     },
     close: () =>
       new Promise((resolve) => {
