@@ -2,8 +2,9 @@ import { startService } from './compose.ts';
 import { ConfigError, readConfig, readSecrets } from './infra/config.ts';
 import { EmbeddedPostgresError } from './infra/embedded/embedded-postgres-error.ts';
 import { ListenError } from './infra/http-server.ts';
-import { createLogger, redactSecrets } from './infra/logger.ts';
+import { createLogger, type Logger, redactSecrets } from './infra/logger.ts';
 import { MigrationError, migrate } from './infra/migrate.ts';
+import { hearStopSignal } from './infra/stop-signal.ts';
 import { openStorage } from './infra/storage.ts';
 
 /** Exit codes: 0 stopped as asked, 1 failed, 2 refused to start for its configuration. */
@@ -13,36 +14,31 @@ const STOP_DEADLINE_MS = 25_000;
 async function main(): Promise<void> {
   const config = readConfig();
   const logger = createLogger({ level: config.LOG_LEVEL, secrets: readSecrets() });
+  // From the beginning: what a start has opened must be closed as well.
+  const stop = hearStopSignal(() => {
+    logger.info('stopping: no new work, running jobs end or are put back', { component: 'main' });
+    endAfterDeadline(logger);
+  });
   // Without its database the process has nothing to do; whoever supervises it starts it anew.
   const storage = await openStorage(config, logger, () => process.exit(1));
   try {
-    await migrate({ connectionString: storage.connectionString, logger });
-    const service = await startService({ config, logger, ...storage });
-    await untilAskedToStop();
-    logger.info('stopping: no new work, running jobs end or are put back', { component: 'main' });
-    const deadline = setTimeout(() => {
-      logger.error('the stop took too long; ending now. Running jobs are taken back as stale', { component: 'main' });
-      process.exit(1);
-    }, STOP_DEADLINE_MS);
-    deadline.unref();
-    await service.stop();
+    if (!stop.asked) await migrate({ connectionString: storage.connectionString, logger });
+    if (!stop.asked) {
+      const service = await startService({ config, logger, ...storage });
+      await stop.untilAsked;
+      await service.stop();
+    }
   } finally {
     await storage.close();
   }
 }
 
-/** Resolves at the first SIGINT or SIGTERM; a second one ends the process at once. */
-function untilAskedToStop(): Promise<void> {
-  return new Promise((resolve) => {
-    let asked = false;
-    const ask = () => {
-      if (asked) process.exit(1);
-      asked = true;
-      resolve();
-    };
-    process.on('SIGINT', ask);
-    process.on('SIGTERM', ask);
-  });
+function endAfterDeadline(logger: Logger): void {
+  const deadline = setTimeout(() => {
+    logger.error('the stop took too long; ending now. Running jobs are taken back as stale', { component: 'main' });
+    process.exit(1);
+  }, STOP_DEADLINE_MS);
+  deadline.unref();
 }
 
 main().catch((error: unknown) => {

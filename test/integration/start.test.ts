@@ -6,8 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { removeEmbeddedPostgres } from '../../src/infra/embedded-postgres.ts';
+import { createTestDatabase } from '../support/database.ts';
 import { testEnvironment } from '../support/service.ts';
-import { startServiceProcess } from '../support/service-process.ts';
+import { freePort, startServiceProcess } from '../support/service-process.ts';
+import { until } from '../support/until.ts';
 
 let folder: string | undefined;
 afterEach(async () => {
@@ -64,5 +66,36 @@ describe('a start that cannot succeed', () => {
     expect(code).toBe(1);
     expect(printed).toMatch(/DATABASE_URL/);
     expect(printed).not.toContain('hunter2-secret');
+  });
+});
+
+describe('a process that is asked to stop', () => {
+  it('during its start closes what it has opened, its own database too', async () => {
+    folder = await mkdtemp(join(tmpdir(), 'activity-sync-start-'));
+    await chmod(folder, 0o755);
+    const dataDir = join(folder, 'data');
+    const started = startServiceProcess(
+      testEnvironment('http://127.0.0.1:1', { PORT: String(await freePort()), DATA_DIR: dataDir }),
+    );
+    await until(() => started.output().includes('PostgreSQL runs on'), 'the start of the database');
+    const code = await started.end('SIGTERM');
+    const said: string[] = [];
+    await removeEmbeddedPostgres({ dataDir, log: (_level, message) => said.push(message) });
+    expect({ code, said: said.join('\n') }).toEqual({ code: 0, said: expect.not.stringMatching(/stop/i) });
+  });
+
+  it('twice in one breath, by the terminal and by npm, stops in order all the same', async () => {
+    const database = await createTestDatabase();
+    const started = startServiceProcess(
+      testEnvironment('http://127.0.0.1:1', { PORT: String(await freePort()), DATABASE_URL: database.url }),
+    );
+    await started.ready();
+    started.child.kill('SIGTERM');
+    const code = await started.end('SIGINT');
+    await database.drop();
+    expect({ code, printed: started.output() }).toEqual({
+      code: 0,
+      printed: expect.stringContaining('service stopped'),
+    });
   });
 });

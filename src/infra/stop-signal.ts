@@ -1,0 +1,35 @@
+/** Tells when somebody has asked the process to stop. */
+export interface StopSignal {
+  readonly asked: boolean;
+  /** Resolves when it is asked to. */
+  readonly untilAsked: Promise<void>;
+}
+
+// npm passes a Ctrl-C on that the terminal has told the process already.
+const SAME_WISH_MS = 500;
+
+/**
+ * Hears SIGINT and SIGTERM from now on. One that comes again a while after the first ends the process at once.
+ * @param onAsked hears the first one
+ */
+export function hearStopSignal(onAsked: () => void = () => undefined): StopSignal {
+  const { promise: untilAsked, resolve } = Promise.withResolvers<void>();
+  let askedAt: number | undefined;
+  const ask = () => {
+    if (askedAt !== undefined) {
+      if (performance.now() - askedAt > SAME_WISH_MS) process.exit(1);
+      return;
+    }
+    askedAt = performance.now();
+    onAsked();
+    resolve();
+  };
+  process.on('SIGINT', ask);
+  process.on('SIGTERM', ask);
+  return {
+    get asked() {
+      return askedAt !== undefined;
+    },
+    untilAsked,
+  };
+}
