@@ -8,7 +8,8 @@ import { readConfig } from './infra/config.ts';
 import { removeEmbeddedPostgres } from './infra/embedded-postgres.ts';
 import { createLogger } from './infra/logger.ts';
 import { migrate } from './infra/migrate.ts';
-import { openStorage } from './infra/storage.ts';
+import { hearStopSignal } from './infra/stop-signal.ts';
+import { openStorage, type Storage } from './infra/storage.ts';
 import { type Simulator, startSimulator } from './simulator/simulator.ts';
 
 const ATHLETES = ['Ada Runner', 'Bo Rider', 'Cleo Walker'];
@@ -18,7 +19,7 @@ const ACTIVITY_KINDS = [{}, {}, { kind: 'indoor' as const }, {}];
 
 /** The main job on real parts, in one command: database, a simulated provider, every worker and the web. */
 async function demo(): Promise<void> {
-  const say = (line: string) => process.stdout.write(`${line}\n`);
+  const stop = hearStopSignal();
   say('Activity Sync demo: a webhook becomes a stored activity with its thumbnail.\n');
   const dataDir = await mkdtemp(join(tmpdir(), 'activity-sync-demo-'));
   await chmod(dataDir, 0o755); // as root, PostgreSQL runs under another account, which must reach it
@@ -38,46 +39,51 @@ async function demo(): Promise<void> {
     THUMBNAIL_MAP_SOURCE: `${simulator.url}/tiles/{z}/{x}/{y}.png`,
   });
   const logger = createLogger({ level: config.LOG_LEVEL, pretty: true });
-
-  say('1. starting an embedded PostgreSQL (the first start takes a few seconds)');
-  const storage = await openStorage(config, logger);
-  await migrate({ connectionString: storage.connectionString, logger });
-  const service = await startService({ config, logger, openPages: true, ...storage });
-  const stopped = stopOnSignal();
+  let storage: Storage | undefined;
+  let service: Service | undefined;
   try {
-    say('2. connecting three athletes through the provider’s OAuth pages');
-    for (const name of ATHLETES) await connect(service, simulator, name, say);
-    say('3. creating the webhook subscription; the provider validates the callback meanwhile');
-    await subscribe(service, adminToken, say);
-    say('\n4. activities arrive:\n');
-    say('   activity      athlete       accepted    stored  thumbnail   (after the webhook was sent)');
-    await stopped.or(firstRound(service, simulator, say));
-    say(`\nIt keeps running, with a new activity every ${EVERY_MS / 1000} seconds; Ctrl-C stops it.`);
-    say(`   activities    ${service.url}/`);
-    say(`   admin         ${service.url}/admin   (token ${adminToken})`);
-    say(`   metrics       ${service.url}/metrics`);
-    say(`   provider      ${simulator.url}/\n`);
-    // In turn, so that each athlete's cooldown of 15 seconds is over.
-    for (let n = 0; !stopped.asked; n += 1) {
-      await stopped.or(pause(EVERY_MS));
-      if (!stopped.asked) await stopped.or(showOne(service, simulator, n % ATHLETES.length, say));
-    }
+    say('1. starting an embedded PostgreSQL (the first start takes a few seconds)');
+    storage = await openStorage(config, logger);
+    if (stop.asked) return;
+    await migrate({ connectionString: storage.connectionString, logger });
+    service = await startService({ config, logger, openPages: true, ...storage });
+    await Promise.race([show(service, simulator, adminToken), stop.untilAsked]);
   } finally {
     say('stopping');
-    await service.stop();
+    await service?.stop();
     await simulator.close();
-    await storage.close();
+    await storage?.close();
     await removeEmbeddedPostgres({ dataDir, log: () => undefined });
     await rm(dataDir, { recursive: true, force: true });
   }
 }
 
-async function connect(
-  service: Service,
-  simulator: Simulator,
-  name: string,
-  say: (line: string) => void,
-): Promise<void> {
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+/** Shows what happens, for as long as the process runs. */
+async function show(service: Service, simulator: Simulator, adminToken: string): Promise<never> {
+  say('2. connecting three athletes through the provider’s OAuth pages');
+  for (const name of ATHLETES) await connect(service, simulator, name);
+  say('3. creating the webhook subscription; the provider validates the callback meanwhile');
+  await subscribe(service, adminToken);
+  say('\n4. activities arrive:\n');
+  say('   activity      athlete       accepted    stored  thumbnail   (after the webhook was sent)');
+  for (let n = 0; n < FIRST_ROUND / 2; n += 1) await showOne(service, simulator, n % ATHLETES.length);
+  say(`\nIt keeps running, with a new activity every ${EVERY_MS / 1000} seconds; Ctrl-C stops it.`);
+  say(`   activities    ${service.url}/`);
+  say(`   admin         ${service.url}/admin   (token ${adminToken})`);
+  say(`   metrics       ${service.url}/metrics`);
+  say(`   provider      ${simulator.url}/\n`);
+  // In turn, so that each athlete's cooldown of 15 seconds is over.
+  for (let n = 0; ; n += 1) {
+    await pause(EVERY_MS);
+    await showOne(service, simulator, n % ATHLETES.length);
+  }
+}
+
+async function connect(service: Service, simulator: Simulator, name: string): Promise<void> {
   const athlete = simulator.addAthlete({ name });
   const begun = await fetch(`${service.url}/api/provider/connect`, { redirect: 'manual' });
   const consent = new URL(begun.headers.get('location') ?? '');
@@ -88,7 +94,7 @@ async function connect(
   say(`   ${name} (${athlete.id})`);
 }
 
-async function subscribe(service: Service, adminToken: string, say: (line: string) => void): Promise<void> {
+async function subscribe(service: Service, adminToken: string): Promise<void> {
   const answer = await fetch(`${service.url}/api/admin/webhooks`, {
     method: 'POST',
     headers: { authorization: `Bearer ${adminToken}` },
@@ -98,17 +104,8 @@ async function subscribe(service: Service, adminToken: string, say: (line: strin
   say(`   subscription ${body.id} → ${body.callbackUrl}`);
 }
 
-async function firstRound(service: Service, simulator: Simulator, say: (line: string) => void): Promise<void> {
-  for (let n = 0; n < FIRST_ROUND / 2; n += 1) await showOne(service, simulator, n % ATHLETES.length, say);
-}
-
 /** Lets one activity arrive and waits until its picture is drawn. */
-async function showOne(
-  service: Service,
-  simulator: Simulator,
-  which: number,
-  say: (line: string) => void,
-): Promise<void> {
+async function showOne(service: Service, simulator: Simulator, which: number): Promise<void> {
   const athlete = simulator.athletes[which];
   if (!athlete) return;
   const kind = ACTIVITY_KINDS[Math.floor(Math.random() * ACTIVITY_KINDS.length)];
@@ -138,22 +135,6 @@ async function showOne(
   say(
     `   ${id.padEnd(13)} ${athlete.name.padEnd(12)} ${`${Math.round(ms)} ms`.padStart(9)} ${after(row.stored)}  ${after(row.drawn)}   ${row.name}${row.stored.getTime() - sentAt > 2000 ? ' (waited for the athlete’s cooldown of 15 s)' : ''}`,
   );
-}
-
-function stopOnSignal() {
-  const state = { asked: false, or: (work: Promise<unknown>): Promise<unknown> => Promise.race([work, asked]) };
-  let resolveAsked: () => void = () => undefined;
-  const asked = new Promise<void>((resolve) => {
-    resolveAsked = resolve;
-  });
-  const ask = () => {
-    if (state.asked) process.exit(1);
-    state.asked = true;
-    resolveAsked();
-  };
-  process.on('SIGINT', ask);
-  process.on('SIGTERM', ask);
-  return state;
 }
 
 function pause(ms: number): Promise<void> {

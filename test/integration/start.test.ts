@@ -1,14 +1,16 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { removeEmbeddedPostgres } from '../../src/infra/embedded-postgres.ts';
 import { createTestDatabase } from '../support/database.ts';
 import { testEnvironment } from '../support/service.ts';
-import { freePort, startServiceProcess } from '../support/service-process.ts';
+import { freePort, MACHINE_ENVIRONMENT, startServiceProcess } from '../support/service-process.ts';
 import { until } from '../support/until.ts';
 
 let folder: string | undefined;
@@ -97,5 +99,20 @@ describe('a process that is asked to stop', () => {
       code: 0,
       printed: expect.stringContaining('service stopped'),
     });
+  });
+
+  it('leaves nothing of a demo that has hardly begun', async () => {
+    folder = await mkdtemp(join(tmpdir(), 'activity-sync-start-'));
+    await chmod(folder, 0o755);
+    const demo = spawn(process.execPath, [fileURLToPath(new URL('../../src/demo.ts', import.meta.url))], {
+      env: { ...MACHINE_ENVIRONMENT, TMPDIR: folder },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    demo.stdout.once('data', () => demo.stdout.once('data', () => demo.kill('SIGINT')));
+    const [code] = await once(demo, 'close');
+    const left = await readdir(folder);
+    for (const name of left)
+      await removeEmbeddedPostgres({ dataDir: join(folder, name), log: () => undefined }).catch(() => undefined);
+    expect({ code, left }).toEqual({ code: 0, left: [] });
   });
 });
