@@ -93,9 +93,12 @@ export async function findActivity(database: Queryable, activityId: Int64): Prom
   return rows[0];
 }
 
+/** An activity of a list; `cursor` names its place in the order. */
+export type ActivityInList = ActivityRow & { cursor: string };
+
 /**
  * Activities, newest first.
- * @param before the start and id of the last row of the page before
+ * @param before the start (exact to the microsecond) and id of the last row of the page before
  */
 export async function listActivities(
   database: Queryable,
@@ -104,9 +107,10 @@ export async function listActivities(
     before?: { startDate: string; activityId: Int64 } | undefined;
     limit: number;
   },
-): Promise<ActivityRow[]> {
-  return database.query<ActivityRow>(
-    `SELECT ${COLUMNS} FROM activity a LEFT JOIN thumbnail t USING (activity_id)
+): Promise<ActivityInList[]> {
+  return database.query<ActivityInList>(
+    `SELECT ${COLUMNS}, to_char(a.start_date AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '_' || a.activity_id AS cursor
+     FROM activity a LEFT JOIN thumbnail t USING (activity_id)
      WHERE ${options.athleteId === undefined ? '$1::bigint IS NULL' : 'a.athlete_id = $1'}
        AND ${options.before === undefined ? '$2::timestamptz IS NULL AND $3::bigint IS NULL' : '(a.start_date, a.activity_id) < ($2, $3)'}
      ORDER BY a.start_date DESC, a.activity_id DESC LIMIT $4`,

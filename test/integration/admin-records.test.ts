@@ -77,6 +77,28 @@ describe('GET /api/admin/activities', () => {
     expect((await ask(rig, 'GET', '/api/admin/activities?cursor=yesterday')).body.errors[0].field).toBe('query.cursor');
   });
 
+  it('pages through starts that differ by microseconds only', async () => {
+    const owner = await rig.connectAthlete('Sprinter');
+    const ids = rig.simulator.addHistory(owner, 3).map(({ id }) => id);
+    for (const [n, id] of ids.entries()) {
+      await ask(rig, 'POST', '/api/admin/activity-jobs', { activityId: id, athleteId: owner });
+      await rig.untilJob(id, (job) => job.status === 'done');
+      await rig.service.database.query(
+        'UPDATE activity SET start_date = $2::text::timestamptz WHERE activity_id = $1',
+        [id, `2025-01-01T10:00:00.000${9 - n}00Z`],
+      );
+    }
+    const seen: string[] = [];
+    let cursor: string | null = '';
+    while (cursor !== null) {
+      const query: string = `athleteId=${owner}&limit=1${cursor && `&cursor=${cursor}`}`;
+      const { body } = await ask(rig, 'GET', `/api/admin/activities?${query}`);
+      seen.push(...idsOf(body.activities));
+      cursor = body.nextCursor;
+    }
+    expect(seen).toEqual(ids);
+  });
+
   it('shows one activity with the provider’s answer letter for letter', async () => {
     const id = '9007199254740995';
     rig.simulator.addActivity(athleteId, { id, name: 'Exact', distanceMetres: 1000.5 });

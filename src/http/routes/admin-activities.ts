@@ -56,11 +56,7 @@ export function adminActivityRoutes(deps: { database: Database }): Route[] {
           before: cursor && { startDate: cursor.at, activityId: cursor.id },
           limit: limit + 1,
         });
-        const { page, nextCursor } = cutPage(
-          rows,
-          limit,
-          (row) => `${row.start_date.toISOString()}_${row.activity_id}`,
-        );
+        const { page, nextCursor } = cutPage(rows, limit, (row) => row.cursor);
         return { status: 200, body: { activities: page.map(toBody), nextCursor } };
       },
     }),
