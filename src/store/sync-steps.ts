@@ -167,17 +167,27 @@ export async function endWalk(tx: Queryable, step: PageStep): Promise<void> {
 /** The athlete's list cannot be read: the sync ends without it. @throws SyncLostError */
 export async function giveUpWalk(tx: Queryable, step: PageStep, error: string): Promise<void> {
   await failStep(tx, step, error, 1);
-  await tx.query('DELETE FROM manual_sync_walk WHERE sync_id = $1 AND athlete_id = $2', [step.syncId, step.athleteId]);
+  const walks = await tx.query(
+    'DELETE FROM manual_sync_walk WHERE sync_id = $1 AND athlete_id = $2 RETURNING athlete_id',
+    [step.syncId, step.athleteId],
+  );
+  mustBeThere(walks);
 }
 
 /** The athlete's list is tried again after a wait; the sync goes on with others. @throws SyncLostError */
 export async function putOffWalk(tx: Queryable, step: PageStep, error: string, delayMs: number): Promise<void> {
   await failStep(tx, step, error, 0);
-  await tx.query(
+  const walks = await tx.query(
     `UPDATE manual_sync_walk SET failures = failures + 1, not_before = sync_now() + $3 * interval '1 ms'
-     WHERE sync_id = $1 AND athlete_id = $2`,
+     WHERE sync_id = $1 AND athlete_id = $2 RETURNING athlete_id`,
     [step.syncId, step.athleteId, delayMs],
   );
+  mustBeThere(walks);
+}
+
+// Its walk goes with an athlete who is erased: the sync must not name them after that.
+function mustBeThere(walks: readonly object[]): void {
+  if (walks.length === 0) throw new SyncLostError('The athlete was erased while their list was read.');
 }
 
 async function failStep(tx: Queryable, step: PageStep, error: string, athletesFailed: number): Promise<void> {
