@@ -5,7 +5,7 @@ import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
 import { deleteThumbnailJobs } from '../queue/thumbnail-queue.ts';
 import { hasConnectedSince } from '../store/athletes.ts';
-import { eraseAthleteRows } from '../store/erasure.ts';
+import { eraseAthleteRows, lockForErasure } from '../store/erasure.ts';
 
 /**
  * Erases an athlete who withdrew access.
@@ -24,6 +24,7 @@ const CLOCKS_DIFFER_MS = 60_000;
 export function createEraseAthlete(deps: { database: Database; boss: PgBoss; logger: Logger }): Deauthorize {
   return async (athleteId, withdrawnAt) => {
     const erased = await deps.database.transaction(async (tx) => {
+      await lockForErasure(tx, athleteId);
       if (withdrawnAt && (await hasConnectedSince(tx, athleteId, new Date(withdrawnAt.getTime() + CLOCKS_DIFFER_MS)))) {
         return undefined;
       }

@@ -4,7 +4,21 @@ import { forgetAthleteInAudit } from './audit.ts';
 import { forgetAthleteInSyncs } from './syncs.ts';
 
 /**
- * Erases everything kept of an athlete: tokens, activities, thumbnails, requests, deliveries. Runs that
+ * Keeps claims, requests and other erasures of an athlete out until the transaction ends. The schedule's row is the
+ * first one for every writer; it is made where there is none, so that the athlete's first request waits too.
+ */
+export async function lockForErasure(tx: Queryable, athleteId: Int64): Promise<void> {
+  await tx.query(
+    `INSERT INTO athlete_schedule (athlete_id) VALUES ($1)
+     ON CONFLICT (athlete_id) DO UPDATE SET athlete_id = excluded.athlete_id`,
+    [athleteId],
+  );
+  // One who connects again just now is waited for, or waits and connects anew.
+  await tx.query('SELECT FROM athlete WHERE athlete_id = $1 FOR UPDATE', [athleteId]);
+}
+
+/**
+ * Erases everything kept of an athlete who is locked: tokens, activities, thumbnails, requests, deliveries. Runs that
  * are under way lose their claim, and with it their result.
  * @returns how many activities there were; the pg-boss jobs, and the activities (stored or gone) whose thumbnail
  * jobs are to be deleted in the same transaction
@@ -13,13 +27,6 @@ export async function eraseAthleteRows(
   tx: Queryable,
   athleteId: Int64,
 ): Promise<{ known: boolean; activities: number; fetchJobs: string[]; pictured: Int64[] }> {
-  // The schedule's row first, as every other writer: a claim of this athlete waits or has committed. It is
-  // made where there was none, so that somebody who asks for the athlete's first fetch just now waits too.
-  await tx.query(
-    `INSERT INTO athlete_schedule (athlete_id) VALUES ($1)
-     ON CONFLICT (athlete_id) DO UPDATE SET athlete_id = excluded.athlete_id`,
-    [athleteId],
-  );
   const jobs = await tx.query<{ boss_job_id: string; activity_id: string }>(
     'DELETE FROM activity_fetch_job WHERE athlete_id = $1 RETURNING boss_job_id, activity_id',
     [athleteId],
