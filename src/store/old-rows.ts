@@ -1,7 +1,7 @@
 import type { Queryable } from '../infra/database.ts';
 
 /** What is kept for a time only, beside jobs. */
-export const KEPT_FOR_A_TIME = ['ledger entries', 'tombstones', 'audit entries', 'history'] as const;
+export const KEPT_FOR_A_TIME = ['ledger entries', 'tombstones', 'audit entries', 'schedules', 'history'] as const;
 export type KeptForATime = (typeof KEPT_FOR_A_TIME)[number];
 
 const DELETE_BATCH: Record<KeptForATime, string> = {
@@ -11,6 +11,13 @@ const DELETE_BATCH: Record<KeptForATime, string> = {
     SELECT activity_id FROM activity_tombstone WHERE deleted_at < $1 ORDER BY deleted_at LIMIT 1000)) RETURNING 1 AS one`,
   'audit entries': `DELETE FROM audit_entry WHERE id = ANY (ARRAY(
     SELECT id FROM audit_entry WHERE at < $1 ORDER BY at LIMIT 1000)) RETURNING 1 AS one`,
+  // Of athletes who are not connected, and of whom no job is left: an event may come after their erasure.
+  schedules: `DELETE FROM athlete_schedule WHERE athlete_id = ANY (ARRAY(
+    SELECT s.athlete_id FROM athlete_schedule s
+    WHERE s.athlete_id <> 0 AND s.cooldown_until < $1 AND coalesce(s.webhook_due_at, s.manual_due_at, s.polling_due_at) IS NULL
+      AND NOT EXISTS (SELECT FROM athlete a WHERE a.athlete_id = s.athlete_id)
+      AND NOT EXISTS (SELECT FROM activity_fetch_job j WHERE j.athlete_id = s.athlete_id)
+    LIMIT 1000 FOR UPDATE OF s SKIP LOCKED)) RETURNING 1 AS one`,
   history: `DELETE FROM history WHERE (minute, measure, bucket) IN (
     SELECT minute, measure, bucket FROM history WHERE minute < $1 ORDER BY minute LIMIT 1000) RETURNING 1 AS one`,
 };
