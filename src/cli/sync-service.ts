@@ -68,7 +68,6 @@ async function overDatabase(): Promise<SyncService> {
     budget: createBudget(database),
     now: Date.now,
     cooldownMs: config.PROVIDER_ATHLETE_COOLDOWN,
-    retentionDays: config.JOB_RETENTION_DAYS,
   });
   const show = async (id: string) => mustExist(id, await syncs.find(toId(id)));
   return {

@@ -99,7 +99,6 @@ function createPublicWeb(
         syncs: createSyncs({
           ...parts,
           cooldownMs: config.PROVIDER_ATHLETE_COOLDOWN,
-          retentionDays: config.JOB_RETENTION_DAYS,
         }),
       }),
     ],

@@ -60,14 +60,12 @@ export function createSyncs(deps: {
   budget: Budget;
   now: () => number;
   cooldownMs: number;
-  /** After which a sync that has ended is forgotten. */
-  retentionDays: number;
 }): Syncs {
   const { database, budget } = deps;
   const show = (sync: StoredSync, state: BudgetState) => toProgress(sync, state, deps.now(), deps.cooldownMs);
   return {
     start: async (request) => {
-      const id = await createSync(database, request, deps.retentionDays);
+      const id = await createSync(database, request);
       if (id !== undefined) return id;
       if (request.athleteId === undefined) throw new SyncRefusedError('No connected athlete is healthy.', false);
       const athlete = await findTokens(database, request.athleteId);

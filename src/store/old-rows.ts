@@ -1,7 +1,14 @@
 import type { Queryable } from '../infra/database.ts';
 
 /** What is kept for a time only, beside jobs. */
-export const KEPT_FOR_A_TIME = ['ledger entries', 'tombstones', 'audit entries', 'schedules', 'history'] as const;
+export const KEPT_FOR_A_TIME = [
+  'ledger entries',
+  'tombstones',
+  'audit entries',
+  'syncs',
+  'schedules',
+  'history',
+] as const;
 export type KeptForATime = (typeof KEPT_FOR_A_TIME)[number];
 
 const DELETE_BATCH: Record<KeptForATime, string> = {
@@ -11,6 +18,8 @@ const DELETE_BATCH: Record<KeptForATime, string> = {
     SELECT activity_id FROM activity_tombstone WHERE deleted_at < $1 ORDER BY deleted_at LIMIT 1000)) RETURNING 1 AS one`,
   'audit entries': `DELETE FROM audit_entry WHERE id = ANY (ARRAY(
     SELECT id FROM audit_entry WHERE at < $1 ORDER BY at LIMIT 1000)) RETURNING 1 AS one`,
+  syncs: `DELETE FROM manual_sync WHERE id = ANY (ARRAY(
+    SELECT id FROM manual_sync WHERE finished_at < $1 AND count_due_at IS NULL ORDER BY finished_at LIMIT 1000)) RETURNING 1 AS one`,
   // Of athletes who are not connected, and of whom no job is left: an event may come after their erasure.
   schedules: `DELETE FROM athlete_schedule WHERE athlete_id = ANY (ARRAY(
     SELECT s.athlete_id FROM athlete_schedule s

@@ -38,17 +38,11 @@ export interface SyncRequest {
 }
 
 /**
- * Creates a sync with its fixed upper bound, and forgets old ones.
- * @param retentionDays after which a sync that has ended is forgotten
+ * Creates a sync with its fixed upper bound.
  * @returns its id; undefined when there is no athlete whose list can be read
  */
-export async function createSync(
-  database: Database,
-  request: SyncRequest,
-  retentionDays: number,
-): Promise<Int64 | undefined> {
+export async function createSync(database: Database, request: SyncRequest): Promise<Int64 | undefined> {
   return database.transaction(async (tx) => {
-    await tx.query(`DELETE FROM manual_sync WHERE finished_at < sync_now() - $1 * interval '1 day'`, [retentionDays]);
     const athletes = await tx.query<{ athlete_id: string }>(
       `SELECT athlete_id FROM athlete WHERE state = 'healthy' AND ($1::bigint IS NULL OR athlete_id = $1)
        ORDER BY athlete_id FOR KEY SHARE`,

@@ -16,7 +16,8 @@ const DAY_MS = 86_400_000;
 
 /**
  * Removes what is older than the retention: finished jobs with their attempts, ledger entries, tombstones,
- * audit entries, schedules of athletes who are gone. Never an open job, whatever its age. One process at a time, in small transactions.
+ * audit entries, bulk syncs that have ended, schedules of athletes who are gone. Never an open job, whatever its
+ * age. One process at a time, in small transactions.
  */
 export class Retention {
   readonly #options: { database: Database; boss: PgBoss; clock: Clock; logger: Logger; days: number };

@@ -49,4 +49,16 @@ describe('the retention', () => {
     await purge();
     expect(await scheduled()).toEqual([athleteId]);
   });
+
+  it('forgets a bulk sync that has ended, also when no other is begun', async () => {
+    const athleteId = await rig.connectAthlete();
+    const { id } = (await ask(rig, 'POST', `/api/admin/athletes/${athleteId}/sync`, {})).body;
+    const { database } = rig.service;
+    await until(
+      async () => (await database.query('SELECT FROM manual_sync WHERE count_due_at IS NULL')).length === 1,
+      'the end of the sync',
+    );
+    await purge();
+    expect(await database.query('SELECT FROM manual_sync WHERE id = $1', [id])).toEqual([]);
+  });
 });
