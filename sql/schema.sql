@@ -849,7 +849,8 @@ AS $function$
     j.start_after,
     j.started_on,
     greatest(j.created_on, j.started_on, j.completed_on),
-    coalesce(j.output->>'message', j.data->>'error')
+    -- The second is pg-boss's own word on a run that it takes for dead.
+    coalesce(j.output->>'message', j.output #>> '{value,message}', j.data->>'error')
   FROM pgboss.job j
   WHERE j.name = 'activity-fetch'
 $function$

@@ -1,7 +1,8 @@
 import type { PgBoss } from 'pg-boss';
 import { backoffMs } from '../domain/backoff.ts';
 import type { Database, Queryable } from '../infra/database.ts';
-import { type ClaimedRun, putBackRun, retryRun, SupersededError } from './settle.ts';
+import { reopenJobs } from './requests.ts';
+import { type ClaimedRun, putBackRun, recordAttempt, retryRun, SupersededError } from './settle.ts';
 
 /**
  * Takes back the jobs that have been in `working` for too long: their worker died, or is so slow that
@@ -25,6 +26,40 @@ export async function rescueStaleRuns(
   return takeEach(database, stale, (tx, run) =>
     retryRun(boss, tx, run, error, backoffMs(run.attempts, options, options.random())),
   );
+}
+
+/**
+ * Ends the requests whose jobs pg-boss has ended by itself: after a day it takes a run for dead, and where no retry is
+ * left nobody would hear of it. Happens only where no worker took stale runs back meanwhile. Reads the whole queue.
+ * @returns how many
+ */
+export async function endExpiredRuns(database: Database): Promise<number> {
+  const expired = await database.query<{ job_id: string }>(
+    `SELECT r.id AS job_id FROM fetch_queue() f JOIN activity_fetch_job r ON r.activity_id = f.activity_id AND r.boss_job_id = f.boss_job_id
+     WHERE f.ended AND r.outcome IS NULL LIMIT 1000`,
+    [],
+  );
+  let ended = 0;
+  for (const { job_id } of expired) if (await database.transaction((tx) => endExpired(tx, job_id))) ended += 1;
+  return ended;
+}
+
+async function endExpired(tx: Queryable, jobId: string): Promise<boolean> {
+  await tx.query(
+    'SELECT FROM athlete_schedule WHERE athlete_id = (SELECT athlete_id FROM activity_fetch_job WHERE id = $1) FOR UPDATE',
+    [jobId],
+  );
+  const [run] = await tx.query<{ started_at: string; moved: boolean; error: string }>(
+    `UPDATE activity_fetch_job r SET outcome = 'exhausted' FROM fetch_queue() f
+     WHERE r.id = $1 AND r.outcome IS NULL AND f.boss_job_id = r.boss_job_id AND f.ended
+     RETURNING coalesce(f.started_on, f.changed_on)::text AS started_at, r.requested_at > f.started_on AS moved,
+       coalesce(f.error, 'pg-boss has ended the job.') AS error`,
+    [jobId],
+  );
+  if (!run) return false; // asked for anew, or deleted, between the look and the lock
+  await recordAttempt(tx, { jobId, startedAt: run.started_at }, 'failed', run.error);
+  if (run.moved) await reopenJobs(tx, [jobId]);
+  return true;
 }
 
 /**

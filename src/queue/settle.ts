@@ -213,9 +213,10 @@ async function lockRequest(tx: Queryable, run: ClaimedRun, cooldown: Cooldown | 
   return request.version !== run.version;
 }
 
-async function recordAttempt(
+/** Notes a run that did not finish its job. */
+export async function recordAttempt(
   tx: Queryable,
-  run: ClaimedRun,
+  run: Pick<ClaimedRun, 'jobId' | 'startedAt'>,
   result: 'retry' | 'put_back' | 'failed',
   error: string,
 ): Promise<void> {

@@ -7,13 +7,14 @@ import type { Config } from '../infra/config.ts';
 import { isDatabaseAway } from '../infra/database-errors.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
 import { createClaimRuns, type Run } from '../queue/claim.ts';
-import { rescueStaleRuns, wakeForgottenLanes } from '../queue/rescue.ts';
+import { endExpiredRuns, rescueStaleRuns, wakeForgottenLanes } from '../queue/rescue.ts';
 import { SupersededError } from '../queue/settle.ts';
 import { Repeater } from './repeater.ts';
 import { WorkerLoop } from './worker-loop.ts';
 
 const COMPONENT = 'fetch';
 const LANE_CHECK_MS = 60_000;
+const EXPIRY_CHECK_MS = 3_600_000;
 
 type FetchWorkerDependencies = Omit<FetchDependencies, 'storeRun'> & {
   clock: Clock;
@@ -31,6 +32,7 @@ export class FetchWorker {
   readonly #lostClaims: LostClaims;
   readonly #rescue: Repeater;
   readonly #laneCheck: Repeater;
+  readonly #expiryCheck: Repeater;
   #unsubscribe: (() => void)[] = [];
 
   constructor(deps: FetchWorkerDependencies) {
@@ -79,6 +81,13 @@ export class FetchWorker {
       clock,
       logger,
     });
+    this.#expiryCheck = new Repeater({
+      name: 'expiry check',
+      everyMs: EXPIRY_CHECK_MS,
+      run: () => this.#endExpired(),
+      clock,
+      logger,
+    });
   }
 
   start(): void {
@@ -90,12 +99,14 @@ export class FetchWorker {
     this.#unsubscribe = [hub.on('fetch', () => this.#loop.wake()), hub.on('budget', () => this.#loop.wake())];
     this.#rescue.start();
     this.#laneCheck.start();
+    this.#expiryCheck.start();
     this.#loop.start();
   }
 
   async stop(graceMs: number): Promise<void> {
     for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
-    await Promise.all([this.#rescue.stop(), this.#laneCheck.stop(), this.#loop.stop(graceMs)]);
+    const checks = [this.#rescue, this.#laneCheck, this.#expiryCheck];
+    await Promise.all([...checks.map((check) => check.stop()), this.#loop.stop(graceMs)]);
     await this.#lostClaims.stop();
   }
 
@@ -165,6 +176,15 @@ export class FetchWorker {
       this.#deps.logger.warn('jobs waited in lanes that the schedule had lost; woken', {
         component: COMPONENT,
         lanes: woken,
+      });
+  }
+
+  async #endExpired(): Promise<void> {
+    const ended = await endExpiredRuns(this.#deps.database);
+    if (ended > 0)
+      this.#deps.logger.warn('jobs ended that nobody took back in time: pg-boss had given them up', {
+        component: COMPONENT,
+        jobs: ended,
       });
   }
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { PgBoss } from 'pg-boss';
@@ -74,6 +75,34 @@ describe("pg-boss's daily maintenance", () => {
       await rig.startReplica({ SERVICE_ROLES: 'fetch' });
       expect(await rig.untilJob(id, ({ status }) => status !== 'pending')).toMatchObject({ attempts: 0 });
       await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
+    } finally {
+      await rig.close();
+    }
+  });
+});
+
+describe('a last attempt that nobody took back within a day, since no fetch worker ran', () => {
+  it('has failed once a fetch worker runs again, and is not lost from sight', async () => {
+    const rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
+    try {
+      rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
+      const athleteId = await rig.connectAthlete();
+      const { id } = rig.simulator.addActivity(athleteId);
+      await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+      const { database, boss } = rig.service;
+      await database.query('SELECT FROM claim_runs(1, 1000, $1)', [randomUUID()]);
+      await database.query(
+        `UPDATE pgboss.job SET retry_count = retry_limit, started_on = now() - interval '25 hours' WHERE name = 'activity-fetch'`,
+      );
+      await database.query(`UPDATE activity_fetch_job SET requested_at = now() - interval '26 hours'`);
+      await boss.supervise();
+      await rig.startReplica({ SERVICE_ROLES: 'fetch' });
+      expect(await rig.untilJob(id, () => true)).toMatchObject({
+        error: 'job timed out',
+        status: 'failed',
+        outcome: 'exhausted',
+        attempts: 5,
+      });
     } finally {
       await rig.close();
     }
