@@ -37,7 +37,8 @@ export function createKnownSubscriptions(database: Database, logger: Logger, now
       known = undefined;
     },
     mustTrust: async (id) => {
-      let ids = await (known !== undefined && now() - readAt < FRESH_MS ? known : read());
+      // A clock that was set back makes nothing fresh for as long as it lags.
+      let ids = await (known !== undefined && Math.abs(now() - readAt) < FRESH_MS ? known : read());
       if (ids.size > 0 && !ids.has(id) && now() !== readAt) ids = await read(); // it may be brand new
       if (ids.size === 0) {
         if (!warned) {

@@ -6,7 +6,8 @@
 export function createKeptRead<T>(read: () => Promise<T>, maxAgeMs: number, now: () => number): () => Promise<T> {
   let kept: { answer: Promise<T>; at: number } | undefined;
   return () => {
-    if (kept && now() - kept.at < maxAgeMs) return kept.answer;
+    // A clock that was set back makes nothing fresh for as long as it lags.
+    if (kept && Math.abs(now() - kept.at) < maxAgeMs) return kept.answer;
     const reading = { answer: read(), at: now() };
     kept = reading;
     reading.answer.catch(() => {

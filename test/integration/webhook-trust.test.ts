@@ -2,8 +2,11 @@ import { createHmac } from 'node:crypto';
 import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import winston from 'winston';
+import { createKnownSubscriptions } from '../../src/flows/known-subscriptions.ts';
 import { createRefusalLog } from '../../src/http/refusal-log.ts';
 import { readWebhookEvent } from '../../src/http/webhook-event.ts';
+import { forgetSubscription, saveSubscription } from '../../src/store/subscriptions.ts';
+import { createTestDatabase, openTestDatabase } from '../support/database.ts';
 import { type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
 
 const SECRET = 'webhook-secret-of-the-tests';
@@ -169,5 +172,19 @@ describe('the subscription that a delivery names', () => {
     });
     expect(elsewhere.status).toBe(403);
     await rig.close();
+  });
+
+  it('is looked up anew after the clock was set back: what another replica has deleted is not trusted until then', async () => {
+    const testDatabase = await createTestDatabase();
+    const database = openTestDatabase(testDatabase.url);
+    let now = Date.now();
+    const known = createKnownSubscriptions(database, keepLog().logger, () => now);
+    for (const id of ['7', '8']) await saveSubscription(database, { id, callbackUrl: '' });
+    await known.mustTrust('7');
+    await forgetSubscription(database, '7');
+    now -= 3_600_000;
+    await expect(known.mustTrust('7')).rejects.toThrow('Subscription 7');
+    await database.close();
+    await testDatabase.drop();
   });
 });

@@ -17,6 +17,21 @@ describe('a kept read', () => {
     expect(await read()).toBe(2);
   });
 
+  it('is made anew after the clock was set back, however far', async () => {
+    let now = 3_600_000;
+    let reads = 0;
+    const read = createKeptRead(
+      async () => ++reads,
+      1000,
+      () => now,
+    );
+    await read();
+    now = 0;
+    expect(await read()).toBe(2);
+    now = 1;
+    expect(await read()).toBe(2);
+  });
+
   it('does not keep a failure', async () => {
     let fails = true;
     const read = createKeptRead(
