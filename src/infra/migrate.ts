@@ -21,13 +21,14 @@ export class MigrationError extends Error {
  * @throws MigrationError for a server that cannot be reached or is too old, or a schema newer than this version
  */
 export async function migrate(options: { connectionString: string; logger: Logger }): Promise<void> {
+  const onError = (error: Error) =>
+    options.logger.warn('connection lost while migrating', { component: 'migrate', error: error.message });
   const database = openDatabase({
     connectionString: options.connectionString,
     maxConnections: 3,
     queryTimeoutMs: 0, // waits for another process that migrates, and for large tables
     applicationName: 'activity-sync migrate',
-    onError: (error) =>
-      options.logger.warn('connection lost while migrating', { component: 'migrate', error: error.message }),
+    onError,
   });
   try {
     if ((await readServerVersion(database)) < OLDEST_SERVER) {
@@ -35,6 +36,7 @@ export async function migrate(options: { connectionString: string; logger: Logge
     }
     // Held by this session for as long as the whole migration takes.
     const lock = await database.pool.connect();
+    lock.on('error', onError); // the pool does not listen while a connection is out
     try {
       await lock.query(`SELECT pg_advisory_lock(hashtextextended('activity-sync migrate', 0))`);
       const boss = createBoss({

@@ -6,6 +6,8 @@ import { createSilentLogger } from '../../src/infra/logger.ts';
 import { MigrationError, migrate, migrationNames } from '../../src/infra/migrate.ts';
 import { createTestDatabase, openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { describeSchema } from '../support/describe-schema.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { until } from '../support/until.ts';
 
 let empty: TestDatabase;
 let database: Database;
@@ -96,5 +98,23 @@ describe('migrate', () => {
     await database.query('DROP TABLE thumbnail');
     await run();
     expect(await applied()).toEqual(await migrationNames());
+  });
+});
+
+describe('a database that goes away while a process waits for another that migrates', () => {
+  it('fails the migration with the reason, and does not kill the process', async () => {
+    const url = new URL(empty.url);
+    const proxy = await startTcpProxy(Number(url.port));
+    url.port = String(proxy.port);
+    await database.query(`SELECT pg_advisory_lock(hashtextextended('activity-sync migrate', 0))`);
+    const migrated = migrate({ connectionString: url.href, logger: createSilentLogger() }).catch(
+      (error: Error) => error,
+    );
+    const isWaiting = async () =>
+      (await database.query(`SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`)).length > 0;
+    await until(isWaiting, 'the wait for the lock');
+    proxy.cut();
+    expect(await migrated).toMatchObject({ message: expect.stringMatching(/Connection terminated|ECONNRESET/) });
+    await proxy.close();
   });
 });
