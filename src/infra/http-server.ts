@@ -1,4 +1,4 @@
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 const CLOSE_DEADLINE_MS = 3000;
@@ -21,7 +21,14 @@ export class ListenError extends Error {
  * @throws ListenError
  */
 export async function listen(app: RequestListener, port: number): Promise<HttpServer> {
-  const server = createServer(app);
+  const unanswered = new Set<ServerResponse>();
+  let closing = false;
+  const server = createServer((request, response) => {
+    unanswered.add(response);
+    response.once('close', () => unanswered.delete(response));
+    if (closing) askForAnother(response);
+    app(request, response);
+  });
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
       const why = error.code === 'EADDRINUSE' ? 'another program listens there' : error.message;
@@ -39,6 +46,13 @@ export async function listen(app: RequestListener, port: number): Promise<HttpSe
           resolve();
         });
         server.closeIdleConnections();
+        closing = true;
+        for (const response of unanswered) askForAnother(response);
       }),
   };
+}
+
+/** This answer is the last on its connection: what a proxy sends after it must not be cut off with the process. */
+function askForAnother(response: ServerResponse): void {
+  if (!response.headersSent) response.setHeader('Connection', 'close');
 }
