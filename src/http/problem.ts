@@ -61,7 +61,25 @@ export class Problem extends Error {
   }
 }
 
+/** How the problems of a request are shown to a person, in HTML; set where a browser may ask. */
+export type ProblemPage = (problem: Problem) => string;
+
+/** Shows problems of the requests that come by as a page to whoever prefers HTML to JSON, as a browser does. */
+export function showProblemsAs(page: ProblemPage): RequestHandler {
+  return (request, response, next) => {
+    response.vary('Accept');
+    if (request.accepts(['application/problem+json', 'application/json', 'text/html']) === 'text/html')
+      response.locals.problemPage = page;
+    next();
+  };
+}
+
 export function sendProblem(response: Response, problem: Problem): void {
+  const page: ProblemPage | undefined = response.locals.problemPage;
+  if (page) {
+    response.status(problem.status).set(problem.headers).type('html').send(page(problem));
+    return;
+  }
   response.status(problem.status).set(problem.headers).type('application/problem+json').send(JSON.stringify(problem));
 }
 

@@ -70,6 +70,30 @@ describe('an athlete who comes back from the provider', () => {
     expect(elsewhere.status).toBe(200);
   });
 
+  it('reads in the browser why it was not connected, and what to do, where a client gets a problem', async () => {
+    const { id } = rig.simulator.addAthlete({ name: 'Dara Swimmer' });
+    const answer = await consent(id);
+    const browse = (query: URLSearchParams) =>
+      fetch(`${rig.service.url}/api/provider/callback?${query}`, {
+        headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8', 'x-forwarded-for': '198.51.100.6' },
+      });
+    const connected = await browse(answer);
+    expect([connected.status, await connected.text()]).toEqual([200, expect.stringContaining('<h1>Connected</h1>')]);
+    const tries: [query: URLSearchParams, status: number, words: string][] = [
+      [answer, 502, 'If you were told before that you are connected, you still are.'],
+      [new URLSearchParams({ state: 'old', code: '<b>' }), 400, 'This address holds for an hour'],
+    ];
+    for (const [query, status, words] of tries) {
+      const page = await browse(query);
+      expect([page.status, page.headers.get('content-type')]).toEqual([status, 'text/html; charset=utf-8']);
+      const text = await page.text();
+      expect(text).toContain(words);
+      expect(text).toContain('<a href="/api/provider/connect">connect again</a>');
+    }
+    const client = await comeBack(answer, '198.51.100.6');
+    expect([client.status, (await problemOf(client)).title]).toEqual([502, 'The provider refused']);
+  });
+
   it('is not counted when it connects: a room of athletes may share an address', async () => {
     const statuses: number[] = [];
     for (let n = 0; n < 12; n += 1) {

@@ -3,8 +3,9 @@ import { toStorableText } from '../../domain/storable-text.ts';
 import { type ConnectAthlete, ConnectError } from '../../flows/connect-athlete.ts';
 import { ProviderError } from '../../provider/errors.ts';
 import { limitTries } from '../address-limit.ts';
+import { renderNotConnectedPage } from '../pages/not-connected-page.ts';
 import { renderPage } from '../pages/page.ts';
-import { Problem, refuseOtherMethods } from '../problem.ts';
+import { Problem, refuseOtherMethods, showProblemsAs } from '../problem.ts';
 
 /** The athlete's way of granting access: there and back. */
 export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
@@ -14,6 +15,7 @@ export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
     response.set('Cache-Control', 'no-store').redirect(302, connectAthlete.begin());
   });
 
+  router.use('/api/provider/callback', showProblemsAs(renderNotConnectedPage));
   router.get('/api/provider/callback', limitTries('to connect'), async (request, response) => {
     const { code, state, error } = request.query;
     if (typeof state !== 'string')

@@ -1,0 +1,17 @@
+import type { Problem, ProblemCode } from '../problem.ts';
+import { escapeHtml, renderPage } from './page.ts';
+
+const AGAIN = '<a href="/api/provider/connect">connect again</a>';
+
+// In the athlete's words: they know neither state nor code.
+const ADVICE: Partial<Record<ProblemCode, string>> = {
+  badRequest: `This address holds for an hour, and only after this service sent you to the provider. Please ${AGAIN}.`,
+  badGateway: `The provider did not accept this answer; it takes each one once. If you were told before that you are connected, you still are. Otherwise please ${AGAIN}.`,
+  tooManyRequests: `There were too many tries from here. Wait a minute, then ${AGAIN}.`,
+};
+
+/** What an athlete's browser shows who came back from the provider and could not be connected. */
+export function renderNotConnectedPage(problem: Problem): string {
+  const advice = ADVICE[problem.code] ?? `Something is wrong on our side. Wait a few minutes, then ${AGAIN}.`;
+  return renderPage('Not connected', `<p>${advice}</p>\n<p class="faint">${escapeHtml(problem.message)}</p>`);
+}
