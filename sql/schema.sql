@@ -1144,6 +1144,10 @@ DECLARE
   v_next timestamptz;
 BEGIN
   SELECT min(w.start_after) INTO v_next FROM waiting_in_lane(p_lane) w;
+  -- One that was due and could not be claimed is held by another, for a moment or for long: others come first.
+  IF v_next <= sync_now() THEN
+    v_next := sync_clock() + interval '25 ms';
+  END IF;
   UPDATE athlete_schedule s SET
     webhook_due_at = CASE WHEN p_lane % 4 = 1 THEN v_next ELSE s.webhook_due_at END,
     manual_due_at = CASE WHEN p_lane % 4 = 2 THEN v_next ELSE s.manual_due_at END,
