@@ -14,7 +14,7 @@ import {
   saveTokens,
   setAthleteState,
 } from '../store/athletes.ts';
-import { findJobsRefusedForAthlete } from '../store/fetch-jobs.ts';
+import { findJobsRefusedForAthlete, lockJobsOfAthlete } from '../store/fetch-jobs.ts';
 import { outlastDatabase } from './outlast-database.ts';
 
 /** The athlete must connect again: not connected, or the provider refuses to refresh their token. */
@@ -132,6 +132,7 @@ const SAVE_FOR_MS = 300_000;
 async function saveLate(deps: { database: Database }, athleteId: Int64, pair: NewPair): Promise<string> {
   const save = async (tx: Queryable) => {
     await lockTokens(tx, athleteId);
+    await lockJobsOfAthlete(tx, athleteId);
     const refused = await replaceTokens(tx, athleteId, pair.spent, pair.sealed);
     // Somebody came in between with the spent one, and was refused.
     if (refused) await reopenJobs(tx, await findJobsRefusedForAthlete(tx, athleteId));

@@ -6,7 +6,7 @@ import type { SecretBox } from '../infra/secret-box.ts';
 import { nameOf, type Provider } from '../provider/client.ts';
 import { reopenJobs } from '../queue/requests.ts';
 import { lockTokens, saveAthlete } from '../store/athletes.ts';
-import { findJobsRefusedForAthlete } from '../store/fetch-jobs.ts';
+import { findJobsRefusedForAthlete, lockJobsOfAthlete } from '../store/fetch-jobs.ts';
 import { sealTokens } from './access-token.ts';
 
 /** The callback cannot be accepted: a forged or old state, or an answer without an athlete. */
@@ -79,6 +79,7 @@ export function createConnectAthlete(deps: {
       const scopeSuffices = /(^|,| )activity:read(_all)?(,| |$)/.test(scope);
       const reopened = await deps.database.transaction(async (tx) => {
         await lockTokens(tx, athleteId);
+        await lockJobsOfAthlete(tx, athleteId);
         await saveAthlete(tx, {
           athleteId,
           name,

@@ -47,6 +47,11 @@ export async function findJobsRefusedForAthlete(tx: Queryable, athleteId: Int64)
   return rows.map((row) => row.id);
 }
 
+/** Keeps an athlete's jobs as they are until the transaction ends. To be taken before the athlete is written. */
+export async function lockJobsOfAthlete(tx: Queryable, athleteId: Int64): Promise<void> {
+  await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR UPDATE', [athleteId]);
+}
+
 /**
  * Locks jobs in the order that everybody keeps, so that none of them is claimed, settled or asked for
  * anew until the transaction ends. Locks nothing of those that are deleted meanwhile.

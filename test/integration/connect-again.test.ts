@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { setAthleteState } from '../../src/store/athletes.ts';
 import { hasEnded, type SyncRig, startSyncRig } from '../support/sync-rig.ts';
 import { until } from '../support/until.ts';
 
@@ -60,8 +61,15 @@ describe('an athlete who connects again while the provider refuses the access th
   });
 });
 
+const waiters = async () =>
+  (
+    await rig.service.database.query(
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    )
+  ).length;
+
 describe('an old withdrawal of access', () => {
-  it('erases nobody who connects again while it waits for what others have locked', async () => {
+  it('takes nothing from an athlete who connects again while it erases what was kept of them', async () => {
     const { database } = rig.service;
     const athleteId = await rig.connectAthlete();
     rig.simulator.addHistory(athleteId, 1);
@@ -69,9 +77,16 @@ describe('an old withdrawal of access', () => {
     await database.query(`UPDATE athlete SET connected_at = now() - interval '1 hour' WHERE athlete_id = $1`, [
       athleteId,
     ]);
-    const withdrawal = database.transaction(async (tx) => {
-      await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR UPDATE', [athleteId]);
-      const answer = rig.post({
+    const isConnectedAgain = async () =>
+      (
+        await database.query(
+          `SELECT FROM athlete WHERE athlete_id = $1 AND connected_at > now() - interval '1 minute'`,
+          [athleteId],
+        )
+      ).length === 1;
+    const { withdrawn, connected } = await database.transaction(async (tx) => {
+      await tx.query('SELECT FROM activity_fetch_job WHERE athlete_id = $1 FOR UPDATE', [athleteId]);
+      const withdrawn = rig.post({
         object_type: 'athlete',
         object_id: athleteId,
         aspect_type: 'update',
@@ -80,21 +95,37 @@ describe('an old withdrawal of access', () => {
         event_time: Math.floor(Date.now() / 1000) - 300,
         updates: { authorized: 'false' },
       });
-      await until(
-        async () =>
-          (
-            await database.query(
-              `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
-            )
-          ).length > 0,
-        'the wait of the erasure',
-      );
-      await connect(athleteId, 'read,activity:read_all');
-      return { answer };
+      await until(async () => (await waiters()) === 1, 'the wait of the erasure');
+      const connected = connect(athleteId, 'read,activity:read_all');
+      await until(async () => (await waiters()) === 2 || (await isConnectedAgain()), 'the connection');
+      return { withdrawn, connected };
     });
-    const answer = await (await withdrawal).answer;
-    expect(await answer.json()).toEqual({ status: 'stale' });
+    expect((await withdrawn).status).toBe(200);
+    await connected;
     expect(await stateOf(athleteId)).toBe('healthy');
-    expect(await database.query('SELECT FROM activity WHERE athlete_id = $1', [athleteId])).toHaveLength(1);
+  });
+});
+
+describe('an athlete who connects again while a run of theirs ends refused', () => {
+  it('waits for it, and neither meets the other in a deadlock', async () => {
+    const { database } = rig.service;
+    const { athleteId, second } = await refuse(/activities\/\d/);
+    second.release();
+    const { id } = rig.simulator.addActivity(athleteId);
+    await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+    await rig.untilJob(id, ({ outcome }) => outcome === 'unauthorized');
+    const deadlocks = () => database.query('SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()');
+    const before = await deadlocks();
+    const { connected } = await database.transaction(async (tx) => {
+      // As the end of a run does.
+      await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR UPDATE', [athleteId]);
+      const connected = connect(athleteId, 'read,activity:read_all');
+      await until(async () => (await waiters()) === 1, 'the wait of the connection');
+      await setAthleteState(tx, athleteId, 'scope', 'Refused.');
+      return { connected };
+    });
+    await connected;
+    await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
+    expect(await deadlocks()).toEqual(before);
   });
 });
