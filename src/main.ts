@@ -21,9 +21,11 @@ async function main(): Promise<void> {
   });
   // Without its database the process has nothing to do; whoever supervises it starts it anew.
   const storage = await openStorage(config, logger, () => process.exit(1));
+  let migrated = false;
   try {
-    if (!stop.asked) await migrate({ connectionString: storage.connectionString, logger });
-    if (!stop.asked) {
+    const migration = migrate({ connectionString: storage.connectionString, logger });
+    migrated = await Promise.race([migration.then(() => true), stop.untilAsked.then(() => false)]);
+    if (migrated) {
       const service = await startService({ config, logger, ...storage });
       await stop.untilAsked;
       await service.stop();
@@ -31,6 +33,8 @@ async function main(): Promise<void> {
   } finally {
     await storage.close();
   }
+  // A migration that is left would keep the process: it may wait long for another one.
+  if (!migrated) process.exit();
 }
 
 function endAfterDeadline(logger: Logger): void {

@@ -6,6 +6,7 @@ import { type Database, openDatabase, type Queryable } from './database.ts';
 import type { Logger } from './logger.ts';
 
 const MIGRATIONS = new URL('../../sql/migrations/', import.meta.url);
+const LOCK = `hashtextextended('activity-sync migrate', 0)`;
 const OLDEST_SERVER = 150_000; // PostgreSQL 15
 
 /** The schema cannot be brought to what this version needs; the message says what to do. */
@@ -38,7 +39,11 @@ export async function migrate(options: { connectionString: string; logger: Logge
     const lock = await database.pool.connect();
     lock.on('error', onError); // the pool does not listen while a connection is out
     try {
-      await lock.query(`SELECT pg_advisory_lock(hashtextextended('activity-sync migrate', 0))`);
+      const { rows } = await lock.query(`SELECT pg_try_advisory_lock(${LOCK}) AS ours`);
+      if (!rows[0].ours) {
+        options.logger.info('another process migrates the database; waiting for it', { component: 'migrate' });
+        await lock.query(`SELECT pg_advisory_lock(${LOCK})`);
+      }
       const boss = createBoss({
         database,
         clock: systemClock,

@@ -106,15 +106,17 @@ describe('a database that goes away while a process waits for another that migra
     const url = new URL(empty.url);
     const proxy = await startTcpProxy(Number(url.port));
     url.port = String(proxy.port);
-    await database.query(`SELECT pg_advisory_lock(hashtextextended('activity-sync migrate', 0))`);
-    const migrated = migrate({ connectionString: url.href, logger: createSilentLogger() }).catch(
-      (error: Error) => error,
-    );
-    const isWaiting = async () =>
-      (await database.query(`SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`)).length > 0;
-    await until(isWaiting, 'the wait for the lock');
-    proxy.cut();
-    expect(await migrated).toMatchObject({ message: expect.stringMatching(/Connection terminated|ECONNRESET/) });
+    await database.transaction(async (tx) => {
+      await tx.query(`SELECT pg_advisory_xact_lock(hashtextextended('activity-sync migrate', 0))`);
+      const migrated = migrate({ connectionString: url.href, logger: createSilentLogger() }).catch(
+        (error: Error) => error,
+      );
+      const isWaiting = async () =>
+        (await tx.query(`SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`)).length > 0;
+      await until(isWaiting, 'the wait for the lock');
+      proxy.cut();
+      expect(await migrated).toMatchObject({ message: expect.stringMatching(/Connection terminated|ECONNRESET/) });
+    });
     await proxy.close();
   });
 });

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { removeEmbeddedPostgres } from '../../src/infra/embedded-postgres.ts';
-import { createTestDatabase } from '../support/database.ts';
+import { createTestDatabase, openTestDatabase } from '../support/database.ts';
 import { testEnvironment } from '../support/service.ts';
 import { freePort, MACHINE_ENVIRONMENT, startServiceProcess } from '../support/service-process.ts';
 import { until } from '../support/until.ts';
@@ -84,6 +84,21 @@ describe('a process that is asked to stop', () => {
     const said: string[] = [];
     await removeEmbeddedPostgres({ dataDir, log: (_level, message) => said.push(message) });
     expect({ code, said: said.join('\n') }).toEqual({ code: 0, said: expect.not.stringMatching(/stop/i) });
+  });
+
+  it('while it waits for another process that migrates does not wait on', async () => {
+    const database = await createTestDatabase({ template: false });
+    const other = openTestDatabase(database.url);
+    await other.transaction(async (tx) => {
+      await tx.query(`SELECT pg_advisory_xact_lock(hashtextextended('activity-sync migrate', 0))`);
+      const started = startServiceProcess(
+        testEnvironment('http://127.0.0.1:1', { PORT: String(await freePort()), DATABASE_URL: database.url }),
+      );
+      await until(() => started.output().includes('another process migrates'), 'the wait for the other process');
+      expect(await started.end('SIGTERM')).toBe(0);
+    });
+    await other.close();
+    await database.drop();
   });
 
   it('twice in one breath, by the terminal and by npm, stops in order all the same', async () => {
