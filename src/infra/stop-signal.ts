@@ -9,7 +9,8 @@ export interface StopSignal {
 const SAME_WISH_MS = 500;
 
 /**
- * Hears SIGINT and SIGTERM from now on. One that comes again a while after the first ends the process at once.
+ * Hears SIGINT, SIGTERM and SIGHUP (the terminal was closed) from now on. One that comes again a while after the
+ * first ends the process at once.
  * @param onAsked hears the first one
  */
 export function hearStopSignal(onAsked: () => void = () => undefined): StopSignal {
@@ -26,6 +27,11 @@ export function hearStopSignal(onAsked: () => void = () => undefined): StopSigna
   };
   process.on('SIGINT', ask);
   process.on('SIGTERM', ask);
+  process.on('SIGHUP', () => {
+    // Nobody reads any more: what cannot be written must not end the stop.
+    for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
+    ask();
+  });
   return {
     get asked() {
       return askedAt !== undefined;

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -117,17 +117,30 @@ describe('a process that is asked to stop', () => {
   });
 
   it('leaves nothing of a demo that has hardly begun', async () => {
+    expect(await endDemo((demo) => demo.kill('SIGINT'))).toEqual({ code: 0, left: [] });
+  });
+
+  it('leaves nothing of a demo whose terminal is closed', async () => {
+    const closeTerminal = (demo: ChildProcess) => {
+      demo.stdout?.destroy();
+      demo.kill('SIGHUP');
+    };
+    expect(await endDemo(closeTerminal)).toEqual({ code: 0, left: [] });
+  });
+
+  /** @returns its exit code, and what is left where it kept its data */
+  async function endDemo(end: (demo: ChildProcess) => void): Promise<{ code: number | null; left: string[] }> {
     folder = await mkdtemp(join(tmpdir(), 'activity-sync-start-'));
     await chmod(folder, 0o755);
     const demo = spawn(process.execPath, [fileURLToPath(new URL('../../src/demo.ts', import.meta.url))], {
       env: { ...MACHINE_ENVIRONMENT, TMPDIR: folder },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    demo.stdout.once('data', () => demo.stdout.once('data', () => demo.kill('SIGINT')));
-    const [code] = await once(demo, 'close');
+    demo.stdout.once('data', () => demo.stdout.once('data', () => end(demo)));
+    const [code] = (await once(demo, 'close')) as [number | null];
     const left = await readdir(folder);
     for (const name of left)
       await removeEmbeddedPostgres({ dataDir: join(folder, name), log: () => undefined }).catch(() => undefined);
-    expect({ code, left }).toEqual({ code: 0, left: [] });
-  });
+    return { code, left };
+  }
 });
