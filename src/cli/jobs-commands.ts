@@ -1,11 +1,12 @@
 import { type Command, Option } from 'commander';
+import { withoutCall } from '../domain/error-text.ts';
 import { REASONS, STATUSES } from '../domain/job.ts';
 import { CommandError, EXIT } from './command-error.ts';
 import { mustFindService } from './service-client.ts';
 import { shorten, type Terminal, toTable } from './terminal.ts';
 
 const PATH = '/api/admin/activity-jobs';
-const ERROR_WIDTH = 60;
+const ERROR_WIDTH = 100;
 
 interface Job {
   id: string;
@@ -124,7 +125,7 @@ function tableOf(jobs: readonly Job[]): string {
       job.outcome === null ? job.status : `${job.status} (${job.outcome})`,
       `${job.attempts}/${job.maxAttempts}`,
       job.status === 'pending' ? job.nextRunAt : '–',
-      shorten(job.error ?? '–', ERROR_WIDTH),
+      shorten(withoutCall(job.error ?? '–'), ERROR_WIDTH),
     ]),
   );
 }

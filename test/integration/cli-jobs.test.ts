@@ -112,6 +112,7 @@ describe('jobs', () => {
     expect(listed.code).toBe(0);
     expect(listed.out).toMatch(/pending \d+ +working \d+ +done \d+ +failed 1 +total \d+/);
     expect(listed.out).toMatch(new RegExp(`${failed.id} +${id} +${athleteId} +manual +failed \\(notFound\\) +0/5`));
+    expect(listed.out).toContain('the provider answered HTTP 404 (Record Not Found: Activity id not found)\n');
     expect(await run(['jobs', 'retry', failed.id])).toMatchObject({
       code: 0,
       out: `Job ${failed.id} is pending again.\n`,
