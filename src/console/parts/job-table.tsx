@@ -1,3 +1,4 @@
+import { withoutCall } from '../../domain/error-text.ts';
 import type { Job } from '../api/bodies.ts';
 import { inWords } from '../format.ts';
 import { Link } from '../router.tsx';
@@ -38,7 +39,7 @@ const COLUMNS: readonly Column<Job>[] = [
     cell: ({ error }) =>
       error ? (
         <span class="error-text" title={error}>
-          {error}
+          {withoutCall(error)}
         </span>
       ) : (
         <span class="faint">–</span>

@@ -1,0 +1,47 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Browser, Page } from 'playwright-core';
+import { startBrowser } from '../support/browser.ts';
+import { openConsole, startReachableRig } from '../support/console.ts';
+import type { Rig } from '../support/service.ts';
+
+let rig: Rig;
+let browser: Browser;
+beforeAll(async () => {
+  [rig, browser] = await Promise.all([startReachableRig(), startBrowser()]);
+}, 60_000);
+afterAll(async () => {
+  await browser?.close();
+  await rig?.close();
+});
+
+async function read(at: string, use: (page: Page) => Promise<void>): Promise<void> {
+  const { page, close } = await openConsole(browser, rig.service.url, { at });
+  try {
+    await use(page);
+  } finally {
+    await close();
+  }
+}
+
+describe('what the night shift reads', () => {
+  it('is in each row of failed jobs what the provider answered, in sight', async () => {
+    const athleteId = await rig.connectAthlete('Ada Runner');
+    const missing = { activityId: '10000000404', athleteId };
+    await rig.admin('/api/admin/activity-jobs', { method: 'POST', body: JSON.stringify(missing) });
+    await rig.untilJob(missing.activityId, ({ status }) => status === 'failed');
+    await read('/jobs?status=failed', async (page) => {
+      const error = page.getByRole('row', { name: missing.activityId }).locator('.error-text');
+      expect(await error.getAttribute('title')).toMatch(/^GET \/api\/v3\/activities\/10000000404: the provider/);
+      // Where the words end that matter, above the edge at which the text is cut off.
+      const isInSight = await page.evaluate(`(() => {
+        const element = document.querySelector('.error-text');
+        const text = element.firstChild;
+        const range = document.createRange();
+        range.setStart(text, 0);
+        range.setEnd(text, text.data.indexOf('HTTP 404') + 'HTTP 404'.length);
+        return range.getBoundingClientRect().bottom <= element.getBoundingClientRect().bottom + 1;
+      })()`);
+      expect(isInSight).toBe(true);
+    });
+  });
+});
