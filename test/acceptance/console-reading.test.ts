@@ -44,4 +44,19 @@ describe('what the night shift reads', () => {
       expect(isInSight).toBe(true);
     });
   });
+
+  it('is on the axis of a chart the whole of each value, also when waits are long', async () => {
+    await rig.service.database.query(
+      `INSERT INTO history (minute, measure, bucket, n)
+       SELECT date_trunc('minute', sync_now()) - m * interval '1 minute', measure, 300, 4
+       FROM generate_series(2, 50) AS m, unnest('{stored,wait:webhook}'::text[]) AS measure`,
+    );
+    await read('', async (page) => {
+      await page.locator('canvas').nth(2).waitFor();
+      // A value that is cut off has ink at the left edge.
+      const inkAtEdge = await page.evaluate(`[...document.querySelectorAll('canvas')].map((canvas) =>
+        canvas.getContext('2d').getImageData(0, 0, 1, canvas.height).data.reduce((sum, value) => sum + value, 0))`);
+      expect(inkAtEdge).toEqual([0, 0, 0]);
+    });
+  });
 });

@@ -11,6 +11,9 @@ export interface Series {
 }
 
 const HEIGHT = 180;
+const VALUES_WIDTH = 58;
+const GAP = 18; // what uPlot leaves between a value and the plot
+const FONT = '12px system-ui, sans-serif';
 const FEW = 20; // a single value makes no line
 const WATCHES_COLOURS = '(prefers-color-scheme: dark)';
 
@@ -81,6 +84,15 @@ function dataOf(times: number[], series: readonly Series[]): uPlot.AlignedData {
   return [times, ...series.map(({ values }) => values)];
 }
 
+/** How wide an axis must be for its longest value: "3 min 20 s" without its 3 is another time. */
+function widthOf(context: CanvasRenderingContext2D, values: readonly string[]): number {
+  context.save();
+  context.font = FONT;
+  const longest = Math.max(...values.map((value) => context.measureText(value).width), 0);
+  context.restore();
+  return Math.max(VALUES_WIDTH, Math.ceil(longest) + GAP);
+}
+
 function optionsOf(
   element: HTMLElement,
   series: readonly Series[],
@@ -91,7 +103,7 @@ function optionsOf(
   const colourOf = (name: string) => style.getPropertyValue(name).trim();
   const axis: uPlot.Axis = {
     stroke: colourOf('--faint'),
-    font: '12px system-ui, sans-serif',
+    font: FONT,
     grid: { stroke: colourOf('--line'), width: 1 },
     ticks: { show: false },
   };
@@ -109,7 +121,11 @@ function optionsOf(
         size: 30,
         values: (_plot, splits) => splits.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)),
       },
-      { ...axis, size: 58, values: (_plot, splits) => splits.map((value) => (value === null ? '' : format(value))) },
+      {
+        ...axis,
+        size: ({ ctx }, values) => widthOf(ctx, values ?? []),
+        values: (_plot, splits) => splits.map((value) => (value === null ? '' : format(value))),
+      },
     ],
     series: [
       {},
