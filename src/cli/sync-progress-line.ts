@@ -3,7 +3,7 @@ import type { SyncProgress } from '../flows/sync-progress.ts';
 const WIDTH = 24;
 
 /** How a sync stands, in one line with a bar. */
-export function toProgressLine(sync: SyncProgress): string {
+export function toProgressLine(sync: SyncProgress, now = Date.now()): string {
   const done = sync.fetched + sync.fetchesFailed;
   const lists = sync.athletes.total - sync.athletes.listed - sync.athletes.failed;
   return [
@@ -11,7 +11,7 @@ export function toProgressLine(sync: SyncProgress): string {
     `${done}/${sync.queued}${sync.total === null ? '+' : ''} fetched`,
     ...(sync.fetchesFailed > 0 ? [`${sync.fetchesFailed} of them failed`] : []),
     ...(lists > 0 && sync.finishedAt === null ? [`${lists} ${lists === 1 ? 'list' : 'lists'} to read`] : []),
-    stateOf(sync),
+    stateOf(sync, now),
   ].join(' · ');
 }
 
@@ -28,16 +28,16 @@ function bar(share: number): string {
   return `[${'█'.repeat(full)}${'░'.repeat(WIDTH - full)}] ${String(Math.floor(share * 100)).padStart(3)}%`;
 }
 
-function stateOf(sync: SyncProgress): string {
+function stateOf(sync: SyncProgress, now: number): string {
   if (sync.state === 'waiting')
-    return `waiting until ${clockOf(sync.waitingUntil)}, ends about ${clockOf(sync.expectedEnd)}`;
-  if (sync.state === 'running') return `ends about ${clockOf(sync.expectedEnd)}`;
+    return `waiting until ${clockOf(sync.waitingUntil, now)}, ends about ${clockOf(sync.expectedEnd, now)}`;
+  if (sync.state === 'running') return `ends about ${clockOf(sync.expectedEnd, now)}`;
   return sync.state;
 }
 
-function clockOf(iso: string | null): string {
+/** A time of day, with its date unless that is today; in UTC, as in lists and in the log. */
+function clockOf(iso: string | null, now: number): string {
   if (iso === null) return '?';
-  const at = new Date(iso);
-  const time = at.toTimeString().slice(0, 8);
-  return at.toDateString() === new Date().toDateString() ? time : `${at.toISOString().slice(0, 10)} ${time}`;
+  const [date = '', time = ''] = new Date(iso).toISOString().slice(0, 19).split('T');
+  return `${date === new Date(now).toISOString().slice(0, 10) ? '' : `${date} `}${time} UTC`;
 }
