@@ -1,4 +1,6 @@
 import { readFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { LIVE_EVENTS } from '../../src/http/event-stream.ts';
 import { ask, type Description, problemOf, readDescription, send } from '../support/admin.ts';
@@ -129,9 +131,23 @@ describe('every endpoint of the admin interface', () => {
       const json = { authorization, 'content-type': 'application/json' };
       const large = await send(rig, method, at, json, JSON.stringify({ x: 'x'.repeat(65 * 1024) }));
       const broken = await send(rig, method, at, json, '{"activityId": ');
-      const text = await send(rig, method, at, { authorization, 'content-type': 'text/plain' }, '{"activityId": 1}');
-      expect([path, large.status, broken.status, text.status]).toEqual([path, 413, 400, 415]);
-      for (const response of [large, broken, text]) await problemOf(response);
+      const plain = await send(rig, method, at, { authorization, 'content-type': 'text/plain' }, '{"activityId": 1}');
+      expect([path, large.status, broken.status, plain.status]).toEqual([path, 413, 400, 415]);
+      for (const response of [large, broken, plain]) await problemOf(response);
+    }
+  });
+
+  it('tells a body that is not there from one of another type', async () => {
+    const { hostname, port } = new URL(rig.service.url);
+    for (const path of ['/api/admin/activity-jobs', '/api/provider/webhook']) {
+      // As curl sends it: no length, where fetch says that it is 0.
+      const socket = connect(Number(port), hostname);
+      socket.end(
+        `POST ${path} HTTP/1.1\r\nHost: ${hostname}\r\nConnection: close\r\nAuthorization: Bearer ${ADMIN_TOKEN}\r\nContent-Type: application/json\r\n\r\n`,
+      );
+      const answer = await text(socket);
+      expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+      expect(answer).toContain('"errors":[{"field":"body","message":"is missing"}]');
     }
   });
 
