@@ -54,16 +54,18 @@ export function defineRoute<P extends Shape, Q extends Shape, B extends Shape>(r
 
 export const BODY_LIMIT_BYTES = 64 * 1024;
 
+const NO_ID = 'must be a whole number from 1 to 9223372036854775807';
+
 /** A 64-bit id: a number or a numeric string on the way in, a decimal string inside. */
 export const int64 = z
-  .union([z.string(), z.number()])
+  .union([z.string(), z.number()], { error: NO_ID })
   .transform((value, context) => {
     const id = toInt64(value);
     if (id === undefined) {
       context.issues.push({
         code: 'custom',
         input: value,
-        message: 'must be a whole number from 1 to 9223372036854775807',
+        message: NO_ID,
       });
       return z.NEVER;
     }

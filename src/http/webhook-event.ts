@@ -24,15 +24,19 @@ const updates = z
   .refine((value) => countKeys(value) <= MAX_UPDATES, `must have at most ${MAX_UPDATES} keys`)
   .pipe(z.record(z.string().transform(toStorableText), updateValue));
 const MAX_EPOCH_S = 32_503_680_000; // the year 3000
+const NO_TIME = `must be whole seconds since the epoch, from 1 to ${MAX_EPOCH_S}`;
 const epochSeconds = z
-  .union([
-    z.number(),
-    z
-      .string()
-      .regex(/^[0-9]{1,11}$/)
-      .transform(Number),
-  ])
-  .pipe(z.number().int().min(1).max(MAX_EPOCH_S));
+  .union(
+    [
+      z.number(),
+      z
+        .string()
+        .regex(/^[0-9]{1,11}$/)
+        .transform(Number),
+    ],
+    { error: NO_TIME },
+  )
+  .pipe(z.number(NO_TIME).int(NO_TIME).min(1, NO_TIME).max(MAX_EPOCH_S, NO_TIME));
 
 const eventSchema = z.object({
   object_type: z.enum(['activity', 'athlete']),

@@ -22,7 +22,27 @@ const errorsOf = (body: unknown) => {
   return [];
 };
 
+const messagesOf = (body: unknown) => {
+  try {
+    readWebhookEvent(body);
+  } catch (error) {
+    return Object.fromEntries((error as Problem).errors.map(({ field, message }) => [field, message]));
+  }
+  return {};
+};
+
 describe('the body of a delivery', () => {
+  it.each<[string, object]>([
+    ['missing', { owner_id: undefined, event_time: undefined }],
+    ['of another type', { owner_id: null, event_time: true }],
+    ['out of range', { owner_id: 0, event_time: 1.5 }],
+  ])('says what an id and a time must be where they are %s', (_case, fields) => {
+    expect(messagesOf({ ...EVENT, ...fields })).toEqual({
+      'body.owner_id': 'must be a whole number from 1 to 9223372036854775807',
+      'body.event_time': 'must be whole seconds since the epoch, from 1 to 32503680000',
+    });
+  });
+
   it('of an activity becomes an event with ids as text and an exact time', () => {
     expect(readWebhookEvent(EVENT)).toEqual({
       objectType: 'activity',
