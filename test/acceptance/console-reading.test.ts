@@ -61,4 +61,13 @@ describe('what the night shift reads', () => {
       expect(inkAtEdge).toEqual([0, 0, 0]);
     });
   });
+
+  it('is of whom there is no activity, where others have some', async () => {
+    await read('/activities?athleteId=424242', async (page) => {
+      await page.getByText('No activity of this athlete is stored.').waitFor();
+    });
+    await read('/activities', async (page) => {
+      await page.getByText('No activity is stored yet.').waitFor();
+    });
+  });
 });

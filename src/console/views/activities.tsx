@@ -29,7 +29,7 @@ export function ActivitiesView() {
         {(page) => (
           <>
             {page.activities.length === 0 ? (
-              <Empty>No activity is stored yet.</Empty>
+              <Empty>No activity {query.has('athleteId') ? 'of this athlete is stored' : 'is stored yet'}.</Empty>
             ) : (
               <ul class="gallery" aria-label="Activities">
                 {page.activities.map((activity) => (
