@@ -61,7 +61,7 @@ export const describedRoutes: readonly DescribedRoute[] = [
   {
     method: 'get',
     path: '/api/provider/callback',
-    summary: 'The athlete’s browser comes back from the provider',
+    summary: 'The athlete’s browser comes back from the provider; who prefers HTML is shown problems as a page',
     access: 'public',
     query: z.object({
       state: z.string(),
