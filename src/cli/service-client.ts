@@ -107,9 +107,14 @@ async function request(
 function refusal(status: number, text: string): CommandError {
   const problem = readProblem(text);
   const fields = (problem.errors ?? []).map(({ field, message }) => `\n  ${field} ${message}`).join('');
+  // The service's own words are about the header that this program sends.
+  if (status === 401)
+    return new CommandError(
+      'The service does not accept this ADMIN_TOKEN. Set the one that the service runs with.',
+      EXIT.usage,
+    );
   const message = `${problem.detail ?? `The service answered ${status}.`}${fields}`;
   if (status === 503) return new ServiceAwayError(message);
-  if (status === 401) return new CommandError(`${message} ADMIN_TOKEN is not the service's.`, EXIT.usage);
   return new CommandError(message, status === 400 ? EXIT.usage : EXIT.failed);
 }
 
