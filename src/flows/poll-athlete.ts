@@ -65,8 +65,9 @@ export async function pollAthlete(deps: PollDependencies, step: SweepStep, signa
     case 'wait':
       return putOffSweep(deps.database, step, answer.until);
     case 'refused':
+      await endInTransaction(deps, step, false);
       deps.logger.warn('polling passes an athlete over who must connect again', fieldsOf(step, answer.error));
-      return endInTransaction(deps, step, false);
+      return;
     case 'failed':
       return pollLater(deps, step, answer.error);
     case 'page': {
@@ -198,20 +199,22 @@ function countKnownInARow(
 /**
  * Comes back to an athlete later, and goes on with others meanwhile; after some failures the athlete is
  * given up until the next sweep.
+ * @throws SweepLostError as pollAthlete
  */
 export async function pollLater(deps: PollDependencies, step: SweepStep, error: string): Promise<void> {
   if (step.failures + 1 >= GIVE_UP_AFTER) {
+    await endInTransaction(deps, step, true);
     deps.logger.warn('polling gives an athlete up until the next sweep', fieldsOf(step, error));
-    return endInTransaction(deps, step, true);
+    return;
   }
   const delayMs = backoffMs(step.failures, deps.backoff, deps.random());
-  deps.logger.warn('an athlete’s list could not be read; the sweep goes on and comes back', {
-    ...fieldsOf(step, error),
-    retryInMs: delayMs,
-  });
   await deps.database.transaction(async (tx) => {
     await settleSweepStep(tx, step, 0);
     await putOffVisit(tx, step, delayMs);
+  });
+  deps.logger.warn('an athlete’s list could not be read; the sweep goes on and comes back', {
+    ...fieldsOf(step, error),
+    retryInMs: delayMs,
   });
 }
 

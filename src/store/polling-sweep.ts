@@ -162,18 +162,28 @@ export async function keepVisit(
   );
 }
 
-/** The athlete is tried again after a wait; the sweep goes on with others. */
+/** The athlete is tried again after a wait; the sweep goes on with others. @throws SweepLostError */
 export async function putOffVisit(tx: Queryable, step: SweepStep, delayMs: number): Promise<void> {
-  await tx.query(
-    `UPDATE polling_visit SET failures = failures + 1, not_before = sync_now() + $2 * interval '1 ms' WHERE athlete_id = $1`,
+  const visits = await tx.query(
+    `UPDATE polling_visit SET failures = failures + 1, not_before = sync_now() + $2 * interval '1 ms' WHERE athlete_id = $1
+     RETURNING athlete_id`,
     [step.athleteId, delayMs],
   );
+  mustBeThere(visits);
 }
 
-/** The sweep is through with the athlete. @param gaveUp the list could not be read */
+/** The sweep is through with the athlete. @param gaveUp the list could not be read @throws SweepLostError */
 export async function endVisit(tx: Queryable, step: SweepStep, gaveUp: boolean): Promise<void> {
   if (gaveUp) await tx.query('UPDATE polling_sweep SET failed = failed + 1', []);
-  await tx.query('DELETE FROM polling_visit WHERE athlete_id = $1', [step.athleteId]);
+  const visits = await tx.query('DELETE FROM polling_visit WHERE athlete_id = $1 RETURNING athlete_id', [
+    step.athleteId,
+  ]);
+  mustBeThere(visits);
+}
+
+// Their visit goes with an athlete who is erased: the log must not name them after that.
+function mustBeThere(visits: readonly object[]): void {
+  if (visits.length === 0) throw new SweepLostError('The athlete was erased while their list was read.');
 }
 
 /** When the last sweep finished, in seconds since the epoch; 0 when none has. */

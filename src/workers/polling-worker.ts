@@ -92,16 +92,16 @@ export class PollingWorker {
     try {
       await pollAthlete(this.#deps, step, signal);
     } catch (error) {
-      const fields = { component: COMPONENT, athleteId: step.athleteId, error: (error as Error).message };
+      const { message } = error as Error;
       const lost = error instanceof SweepLostError;
       // Without the athlete's id: they may have been erased meanwhile.
-      if (lost) logger.info('a page was dropped', { component: COMPONENT, error: fields.error });
+      if (lost) logger.info('a page was dropped', { component: COMPONENT, error: message });
       else if (!signal.aborted && !isDatabaseAway(error)) metrics.errors.inc({ component: COMPONENT });
       // What is another's by now stays theirs.
-      const handBack = lost || signal.aborted ? putOffSweep(database, step) : pollLater(this.#deps, step, fields.error);
+      const handBack = lost || signal.aborted ? putOffSweep(database, step) : pollLater(this.#deps, step, message);
       await handBack.catch((problem: Error) =>
         logger.warn('a page could not be handed back; its claim runs out by itself', {
-          ...fields,
+          component: COMPONENT,
           error: problem.message,
         }),
       );

@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { ask } from '../support/admin.ts';
+import { keepLog } from '../support/kept-log.ts';
+import { ENCRYPTION_KEY, type Rig, startRig } from '../support/service.ts';
+import { until } from '../support/until.ts';
+
+let rig: Rig;
+const { logger, lines } = keepLog('debug', [ENCRYPTION_KEY]);
+beforeAll(async () => {
+  rig = await startRig({ logger, env: { SERVICE_ROLES: 'web,polling', PROVIDER_AUTO_SYNC_ENABLED: 'true' } });
+});
+afterAll(() => rig.close());
+
+const PATH = /athlete\/activities/;
+
+describe('an athlete who is erased while a sweep reads their list', () => {
+  it('is named in no line of the log after that, when the list is refused', async () => {
+    const { database } = rig.service;
+    const athleteId = await rig.connectAthlete();
+    rig.simulator.addHistory(athleteId, 1);
+    rig.simulator.revoke(athleteId); // the held answer is a 401
+    const held = rig.simulator.faults.add({ kind: 'hold', match: { path: PATH }, times: 1 });
+    await until(
+      async () => (await database.query('SELECT FROM polling_sweep WHERE started_at IS NULL')).length === 1,
+      'the end of the sweep before',
+    );
+    await database.query(`UPDATE polling_sweep SET finished_at = '-infinity'`);
+    await database.query(`SELECT pg_notify('activity_sync', 'polling')`);
+    await held.held;
+    expect((await ask(rig, 'DELETE', `/api/admin/athletes/${athleteId}`)).status).toBe(200);
+    lines.splice(0);
+    held.release();
+    await until(
+      async () => (await database.query('SELECT FROM polling_sweep WHERE started_at IS NULL')).length === 1,
+      'the end of the sweep',
+    );
+    expect(lines.filter((line) => line.includes(athleteId))).toEqual([]);
+    expect(lines.join('')).toContain('polling sweep');
+  });
+});
