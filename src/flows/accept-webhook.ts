@@ -1,5 +1,6 @@
 import type { ActivityEvent } from '../domain/job.ts';
 import type { Database } from '../infra/database.ts';
+import { isLockTimeout } from '../infra/database-errors.ts';
 import { acceptActivityEvents, type RequestResult } from '../queue/requests.ts';
 import { createBatcher } from './batcher.ts';
 
@@ -16,7 +17,6 @@ const LOCK_TIMEOUT_MS = 700;
 const LOCK_TIMEOUT_AFTER_THAT_MS = 100;
 // Data, constraint or limit: something that one event holds, none is known to pass the checks before.
 const OF_ONE_EVENT = /^(22|23|54)...$/;
-const LOCKED = '55P03';
 
 /**
  * The webhook's way into the database. Under load, many deliveries share one transaction: what arrives
@@ -37,11 +37,7 @@ export function createAcceptWebhook(database: Database): AcceptWebhook {
     depth: DEPTH,
     keyOf: (event) => event.objectId,
     run: acceptTogether,
-    isOfOneItem: (error) => OF_ONE_EVENT.test(codeOf(error)),
-    groups: { of: ({ ownerId }) => ownerId, isOfOne: (error) => codeOf(error) === LOCKED },
+    isOfOneItem: (error) => OF_ONE_EVENT.test(String((error as { code?: unknown }).code)),
+    groups: { of: ({ ownerId }) => ownerId, isOfOne: isLockTimeout },
   });
-}
-
-function codeOf(error: unknown): string {
-  return String((error as { code?: unknown }).code);
 }

@@ -7,6 +7,11 @@ export function isLostAgainstAnother(error: unknown): boolean {
   return LOST_AGAINST_ANOTHER.has(String((error as { code?: unknown }).code));
 }
 
+/** True for a statement that gave up its wait for what another transaction has locked (lock_timeout). */
+export function isLockTimeout(error: unknown): boolean {
+  return (error as { code?: unknown }).code === '55P03';
+}
+
 // Classes of PostgreSQL: connection, lost against another transaction, resources, lock and intervention,
 // the server's own input and output, a server that has become read-only; then the system's own names.
 const AWAY =

@@ -1,19 +1,28 @@
 import type { PgBoss } from 'pg-boss';
 import { backoffMs } from '../domain/backoff.ts';
 import type { Database, Queryable } from '../infra/database.ts';
+import { isDatabaseAway, isLockTimeout } from '../infra/database-errors.ts';
 import { reopenJobs } from './requests.ts';
 import { type ClaimedRun, putBackRun, recordAttempt, retryRun, SupersededError } from './settle.ts';
+
+// Somebody has locked that athlete or job for longer than any of us does: the others come first.
+const LOCK_TIMEOUT_MS = 1000;
+
+/** How many were taken from runs that are over, and why not all, where one could not be. */
+export interface Taken {
+  taken: number;
+  problem: Error | undefined;
+}
 
 /**
  * Takes back the jobs that have been in `working` for too long: their worker died, or is so slow that
  * its result would be refused. Counts as an attempt.
- * @returns how many were taken back
  */
 export async function rescueStaleRuns(
   database: Database,
   boss: PgBoss,
   options: { staleAfterMs: number; baseMs: number; capMs: number; random: () => number },
-): Promise<number> {
+): Promise<Taken> {
   const stale = await database.query<TakenRow>(
     `SELECT f.boss_job_id, f.retry_count, f.attempts, r.id AS job_id, f.started_on::text AS started_at,
        r.version - (r.requested_at > f.started_on)::int AS version
@@ -67,22 +76,30 @@ async function endExpired(tx: Queryable, jobId: string): Promise<boolean> {
  * and ends the cooldown that the claim began: nobody was called.
  * @param marks under which they were claimed
  * @returns how many were put back
+ * @throws when one could not be, after the others
  */
 export async function putBackLostRuns(database: Database, boss: PgBoss, marks: readonly string[]): Promise<number> {
   const lost = await database.query<TakenRow>('SELECT * FROM lost_runs($1)', [marks]);
   const error = 'The connection to the database broke before the worker heard of its claim; the job was put back.';
-  return takeEach(database, lost, (tx, run) =>
+  const { taken, problem } = await takeEach(database, lost, (tx, run) =>
     putBackRun(boss, tx, run, error, undefined, { cooldownMs: 0, answeredAgoMs: 0 }),
   );
+  if (problem) throw problem;
+  return taken;
 }
 
-/** Ends each run in a transaction of its own. @returns how many had not ended otherwise meanwhile */
+/**
+ * Ends each run that has not ended otherwise meanwhile, in a transaction of its own. One that cannot be ended just
+ * now keeps no other from it.
+ * @throws when the database goes away
+ */
 async function takeEach(
   database: Database,
   rows: readonly TakenRow[],
   end: (tx: Queryable, run: ClaimedRun) => Promise<unknown>,
-): Promise<number> {
+): Promise<Taken> {
   let taken = 0;
+  let problem: Error | undefined;
   for (const row of rows) {
     const run: ClaimedRun = {
       bossJobId: row.boss_job_id,
@@ -93,14 +110,19 @@ async function takeEach(
       startedAt: row.started_at,
     };
     try {
-      await database.transaction((tx) => end(tx, run));
+      await database.transaction(async (tx) => {
+        await tx.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
+        await end(tx, run);
+      });
       taken += 1;
-    } catch (problem) {
+    } catch (error) {
       // It finished, or another replica took it back, between the look and the lock.
-      if (!(problem instanceof SupersededError)) throw problem;
+      if (error instanceof SupersededError) continue;
+      if (isDatabaseAway(error) && !isLockTimeout(error)) throw error;
+      problem ??= error as Error;
     }
   }
-  return taken;
+  return { taken, problem };
 }
 
 interface TakenRow {

@@ -159,15 +159,17 @@ export class FetchWorker {
 
   async #rescueStale(): Promise<void> {
     const { database, boss, config, backoff, random, logger, metrics } = this.#deps;
-    const rescued = await rescueStaleRuns(database, boss, {
+    const { taken, problem } = await rescueStaleRuns(database, boss, {
       staleAfterMs: config.FETCH_STALE_AFTER_MS,
       ...backoff,
       random,
     });
-    if (rescued === 0) return;
-    metrics.staleReclaims.inc(rescued);
-    logger.warn('stale jobs taken back', { component: COMPONENT, jobs: rescued });
-    this.#loop.wake();
+    if (taken > 0) {
+      metrics.staleReclaims.inc(taken);
+      logger.warn('stale jobs taken back', { component: COMPONENT, jobs: taken });
+      this.#loop.wake();
+    }
+    if (problem) throw problem;
   }
 
   async #checkLanes(): Promise<void> {
