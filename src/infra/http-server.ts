@@ -1,7 +1,15 @@
-import { createServer, type RequestListener, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type OutgoingHttpHeader,
+  type OutgoingHttpHeaders,
+  type RequestListener,
+  ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 const CLOSE_DEADLINE_MS = 3000;
+
+type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /** A listening HTTP server. */
 export interface HttpServer {
@@ -21,14 +29,18 @@ export class ListenError extends Error {
  * @throws ListenError
  */
 export async function listen(app: RequestListener, port: number): Promise<HttpServer> {
-  const unanswered = new Set<ServerResponse>();
   let closing = false;
-  const server = createServer((request, response) => {
-    unanswered.add(response);
-    response.once('close', () => unanswered.delete(response));
-    if (closing) askForAnother(response);
-    app(request, response);
-  });
+  /** While the server closes, each answer is the last on its connection: what a proxy sends after it would be cut off. */
+  class Answer extends ServerResponse {
+    override writeHead(status: number, headers?: Headers): this;
+    override writeHead(status: number, reason?: string, headers?: Headers): this;
+    // Node's way to every answer's head, also of one that is written without a call of it.
+    override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
+      if (closing) this.setHeader('Connection', 'close');
+      return super.writeHead(status, reason as string, headers);
+    }
+  }
+  const server = createServer({ ServerResponse: Answer }, app);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
       const why = error.code === 'EADDRINUSE' ? 'another program listens there' : error.message;
@@ -47,12 +59,6 @@ export async function listen(app: RequestListener, port: number): Promise<HttpSe
         });
         server.closeIdleConnections();
         closing = true;
-        for (const response of unanswered) askForAnother(response);
       }),
   };
-}
-
-/** This answer is the last on its connection: what a proxy sends after it must not be cut off with the process. */
-function askForAnother(response: ServerResponse): void {
-  if (!response.headersSent) response.setHeader('Connection', 'close');
 }
