@@ -877,6 +877,7 @@ DECLARE
   v_old_lane integer;
   v_old_boss_job_id uuid;
   v_lane integer;
+  v_moves boolean;
 BEGIN
   -- Locked before pg-boss's row is read, so that a run that settles meanwhile is seen as settled.
   SELECT * INTO r FROM activity_fetch_job j WHERE j.activity_id = q.activity_id FOR UPDATE;
@@ -892,12 +893,18 @@ BEGIN
   SELECT CASE WHEN f.waiting THEN 'waiting' WHEN f.running THEN 'running' ELSE 'finished' END, f.lane
   INTO v_state, v_old_lane FROM fetch_queue() f WHERE f.boss_job_id = r.boss_job_id;
   v_state := coalesce(v_state, 'finished');
+  -- Whoever asked first may have been wrong; what is stored came with the athlete's own token. A deletion needs none.
+  v_moves := q.athlete_id <> r.athlete_id AND (v_state = 'finished' OR r.aspect <> 'delete' OR q.event_time IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM activity a WHERE a.activity_id = r.activity_id AND a.athlete_id = r.athlete_id);
 
-  IF v_state = 'running' AND q.event_time IS NULL AND NOT q.force THEN
+  IF v_state = 'running' AND q.event_time IS NULL AND NOT q.force AND NOT v_moves THEN
     RETURN ROW(r.activity_id, r.athlete_id, r.id, 'joined')::fetch_result;
   END IF;
-  IF v_state = 'finished' THEN
+  r.athlete_id := CASE WHEN v_moves THEN q.athlete_id ELSE r.athlete_id END;
+  IF v_moves OR v_state = 'finished' THEN
     r.boss_job_id := time_ordered_uuid();
+  END IF;
+  IF v_state = 'finished' THEN
     r.reason := q.reason; r.force := q.force; r.outcome := NULL;
     r.aspect := coalesce(q.aspect, 'create');
   ELSE
@@ -906,12 +913,13 @@ BEGIN
   IF q.event_time IS NOT NULL THEN
     r.aspect := q.aspect; r.event_time := q.event_time;
   END IF;
-  UPDATE activity_fetch_job j SET reason = r.reason, force = r.force, aspect = r.aspect, event_time = r.event_time,
-    outcome = r.outcome, boss_job_id = r.boss_job_id, version = j.version + 1, requested_at = sync_now()
+  UPDATE activity_fetch_job j SET athlete_id = r.athlete_id, reason = r.reason, force = r.force, aspect = r.aspect,
+    event_time = r.event_time, outcome = r.outcome, boss_job_id = r.boss_job_id, version = j.version + 1, requested_at = sync_now()
   WHERE j.id = r.id;
 
   v_lane := lane_of_job(r.id);
-  IF v_state = 'finished' THEN
+  IF r.boss_job_id <> v_old_boss_job_id THEN
+    -- A run under way finds its claim lost.
     PERFORM boss_delete('activity-fetch', ARRAY[v_old_boss_job_id]);
     PERFORM boss_insert_fetch('[' || boss_job(r.boss_job_id, v_lane, r.activity_id, r.athlete_id) || ']');
     PERFORM wake_lane(v_lane, sync_now());
@@ -923,7 +931,7 @@ BEGIN
     PERFORM wake_lane(v_lane, sync_now());
     PERFORM pg_notify('activity_sync', 'fetch');
   END IF;
-  RETURN ROW(r.activity_id, r.athlete_id, r.id, CASE WHEN v_state = 'waiting' AND q.event_time IS NULL THEN 'joined' ELSE 'accepted' END)::fetch_result;
+  RETURN ROW(r.activity_id, r.athlete_id, r.id, CASE WHEN v_state = 'waiting' AND q.event_time IS NULL AND NOT v_moves THEN 'joined' ELSE 'accepted' END)::fetch_result;
 END
 $function$
 ;
