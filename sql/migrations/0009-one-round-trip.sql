@@ -112,7 +112,7 @@ BEGIN
     FROM activity_fetch_job j LEFT JOIN athlete a ON a.athlete_id = j.athlete_id
     WHERE j.activity_id = v_job.o_activity_id AND j.boss_job_id = v_job.o_id;
     claim := CASE WHEN FOUND THEN 'run' ELSE 'orphan' END;
-    needs_call := claim = 'run' AND aspect <> 'delete' AND known_athlete AND athlete_state <> 'reconnect' AND (force OR NOT known_activity);
+    needs_call := claim = 'run' AND aspect <> 'delete' AND known_athlete AND athlete_state = 'healthy' AND (force OR NOT known_activity);
     started_at := v_now;
     waited_ms := greatest(0, extract(epoch FROM v_now - greatest(v_job.o_start_after, requested_at)) * 1000);
     IF needs_call THEN

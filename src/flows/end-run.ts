@@ -133,10 +133,10 @@ export function endingsOf(deps: EndRunDependencies, run: Run, signal: AbortSigna
   };
 }
 
-/** Whether the athlete is not as the run found them: connected since, or no longer in need of it. */
+/** Whether the athlete is not as the run found them: connected since, or in another state than one that lacks access. */
 async function hasAccessAnew(tx: Queryable, run: Run): Promise<boolean> {
   if (await hasConnectedSince(tx, run.athleteId, run.startedAt)) return true;
-  if (run.knownAthlete && run.athleteState !== 'reconnect') return false;
+  if (run.athleteState === 'healthy') return false;
   const athlete = await findTokens(tx, run.athleteId);
-  return athlete !== undefined && athlete.state !== 'reconnect';
+  return athlete !== undefined && athlete.state !== run.athleteState;
 }

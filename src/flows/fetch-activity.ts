@@ -41,6 +41,10 @@ export async function fetchActivity(deps: FetchDependencies, run: Run, signal: A
     const error = `Athlete ${run.athleteId} must connect again; the provider refuses their token.`;
     return end.refuse('unauthorized', error, undefined, false);
   }
+  if (run.athleteState === 'scope') {
+    const error = `Athlete ${run.athleteId} did not allow their activities to be read. They must connect again and allow it.`;
+    return end.refuse('forbidden', error, undefined, false);
+  }
   if (!run.needsCall) return end.complete('skipped');
 
   let answer: Answer;

@@ -23,10 +23,14 @@ async function connect(athleteId: string, scope: string): Promise<void> {
   expect(connected.status).toBe(200);
 }
 
-/** An athlete whose access does not suffice; the provider's second refusal, after a fresh token, is held back. */
+/**
+ * An athlete whose access does not suffice, which only the provider knows; its second refusal, after a fresh token,
+ * is held back.
+ */
 async function refuse(path: RegExp) {
   const { id: athleteId } = rig.simulator.addAthlete({ name: 'Ada Runner' });
   await connect(athleteId, 'read');
+  await rig.service.database.query(`UPDATE athlete SET state = 'healthy' WHERE athlete_id = $1`, [athleteId]);
   const match = { path, athleteId };
   rig.simulator.faults.add({ kind: 'latency', match, times: 1 });
   return { athleteId, second: rig.simulator.faults.add({ kind: 'hold', match, times: 1 }) };
@@ -51,13 +55,31 @@ describe('an athlete who connects again while the provider refuses the access th
   it('is not shown so for the list either, which is read again', async () => {
     const { athleteId, second } = await refuse(/athlete\/activities/);
     rig.simulator.addHistory(athleteId, 2);
-    await rig.service.database.query(`UPDATE athlete SET state = 'healthy' WHERE athlete_id = $1`, [athleteId]);
     const url = await rig.beginSync(`/api/admin/athletes/${athleteId}/sync`);
     await second.held;
     await connect(athleteId, 'read,activity:read_all');
     second.release();
     expect(await rig.untilSync(url, hasEnded)).toMatchObject({ state: 'finished', fetched: 2 });
     expect(await stateOf(athleteId)).toBe('healthy');
+  });
+});
+
+describe('an athlete who granted too little', () => {
+  it('is not asked for and stays shown so, and the activity is fetched once they have connected again', async () => {
+    const { id: athleteId } = rig.simulator.addAthlete({ name: 'Bo Rider' });
+    await connect(athleteId, 'read');
+    const { id } = rig.simulator.addActivity(athleteId);
+    await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+    expect(await rig.untilJob(id, ({ outcome }) => outcome !== null)).toMatchObject({
+      status: 'failed',
+      outcome: 'forbidden',
+      attempts: 0,
+      error: `Athlete ${athleteId} did not allow their activities to be read. They must connect again and allow it.`,
+    });
+    expect(rig.detailCalls(id)).toBe(0);
+    expect(await stateOf(athleteId)).toBe('scope');
+    await connect(athleteId, 'read,activity:read_all');
+    await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
   });
 });
 

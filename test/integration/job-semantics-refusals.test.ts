@@ -112,27 +112,30 @@ describe('an athlete who connects again while a job runs without their access', 
     expect(await stateOf(athleteId)).toMatchObject({ state: 'healthy' });
   });
 
-  it('just before the job ends without a call: the activity is fetched', async () => {
-    const { database } = rig.service;
-    const setState = (tx: Queryable, state: string) =>
-      tx.query('UPDATE athlete SET state = $2 WHERE athlete_id = $1', [athleteId, state]);
-    await setState(database, 'reconnect');
-    const { id } = rig.simulator.addActivity(athleteId);
-    await database.transaction(async (tx) => {
-      await lockTokens(tx, athleteId); // as one who connects
-      await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
-      await until(
-        async () =>
-          (await database.query(`SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`)).length > 0,
-        'the run that waits for the one who connects',
-      );
-      await setState(tx, 'healthy');
-    });
-    expect(await rig.untilJob(id, (job) => isDone(job) || isFailed(job))).toMatchObject({
-      outcome: 'stored',
-      attempts: 0,
-    });
-  });
+  it.each(['reconnect', 'scope'])(
+    'just before the job ends without a call for %s: the activity is fetched',
+    async (lack) => {
+      const { database } = rig.service;
+      const setState = (tx: Queryable, state: string) =>
+        tx.query('UPDATE athlete SET state = $2 WHERE athlete_id = $1', [athleteId, state]);
+      await setState(database, lack);
+      const { id } = rig.simulator.addActivity(athleteId);
+      await database.transaction(async (tx) => {
+        await lockTokens(tx, athleteId); // as one who connects
+        await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+        await until(
+          async () =>
+            (await database.query(`SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`)).length > 0,
+          'the run that waits for the one who connects',
+        );
+        await setState(tx, 'healthy');
+      });
+      expect(await rig.untilJob(id, (job) => isDone(job) || isFailed(job))).toMatchObject({
+        outcome: 'stored',
+        attempts: 0,
+      });
+    },
+  );
 });
 
 describe('a stored token that does not decrypt', () => {
