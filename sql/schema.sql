@@ -1881,7 +1881,7 @@ UNION ALL
     'failed'::text AS status,
     f.attempts,
     f.max_attempts AS "maxAttempts",
-    f.start_after AS "nextRunAt",
+    LEAST(f.start_after, f.changed_on) AS "nextRunAt",
     f.error,
     r.created_at AS "createdAt",
     GREATEST(r.requested_at, f.changed_on) AS "updatedAt"

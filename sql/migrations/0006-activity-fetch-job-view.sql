@@ -33,7 +33,8 @@ UNION ALL
   JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id
   WHERE f.completed AND r.outcome IN ('stored', 'skipped', 'deleted')
 UNION ALL
-  SELECT r.id, r.activity_id, r.athlete_id, r.reason, r.force, 'failed', f.attempts, f.max_attempts, f.start_after, f.error,
+  -- pg-boss has set a start for the retry that it would make.
+  SELECT r.id, r.activity_id, r.athlete_id, r.reason, r.force, 'failed', f.attempts, f.max_attempts, least(f.start_after, f.changed_on), f.error,
     r.created_at, greatest(r.requested_at, f.changed_on)
   FROM activity_fetch_job r
   JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id

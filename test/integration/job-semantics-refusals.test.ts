@@ -166,11 +166,13 @@ describe('HTTP 404', () => {
     const id = await storedActivity();
     rig.simulator.faults.add({ kind: 'status', status: 404, match: { activityId: id }, body: '' });
     await rig.simulator.deliver({ object_id: id, owner_id: athleteId, aspect_type: 'update' });
-    expect(await rig.untilJob(id, isFailed)).toMatchObject({
+    const job = await rig.untilJob(id, isFailed);
+    expect(job).toMatchObject({
       outcome: 'notFound',
       attempts: 0,
       error: `GET /api/v3/activities/${id}: the provider answered HTTP 404`,
     });
+    expect(job.nextRunAt.getTime()).toBeLessThanOrEqual(job.updatedAt.getTime()); // none follows
     expect(await count('activity', 'activity_id', id)).toBe(0);
     expect(await count('thumbnail', 'activity_id', id)).toBe(0);
     expect(callsFor(id)).toBe(2);
