@@ -7,16 +7,15 @@ const hasOnlyPath = (value: string) => {
   const { origin, pathname, href } = new URL(value);
   return href === origin + pathname && !value.endsWith('?') && !value.endsWith('#');
 };
-const withoutSlash = (value: string) => value.replace(/\/+$/, '');
-const baseUrl = address
-  .refine(hasOnlyPath, 'must be an address without user, query and fragment')
-  .transform(withoutSlash);
+// As it is compared: with small letters, without the usual port.
+const plain = (value: string) => new URL(value).href.replace(/\/+$/, '');
+const baseUrl = address.refine(hasOnlyPath, 'must be an address without user, query and fragment').transform(plain);
 const origin = address
   .refine(
     (value) => hasOnlyPath(value) && /^\/*$/.test(new URL(value).pathname),
     'must be scheme and host alone: no path, user or query',
   )
-  .transform(withoutSlash);
+  .transform(plain);
 // What a request can carry as "Authorization: Bearer …".
 const adminToken = z
   .string()

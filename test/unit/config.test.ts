@@ -99,6 +99,14 @@ describe('the configuration', () => {
     expect(message).not.toContain('secret-word');
   });
 
+  it('takes an address in its plain form, since it is compared: scheme and host in small letters', () => {
+    const { NEXT_PUBLIC_BASE_URL } = readConfig({
+      ...REQUIRED,
+      NEXT_PUBLIC_BASE_URL: 'HTTPS://Sync.example.com:443/Sub/',
+    });
+    expect(NEXT_PUBLIC_BASE_URL).toBe('https://sync.example.com/Sub');
+  });
+
   it('takes an admin token without the line break that files end with, and refuses one that no header can carry', () => {
     const token = '0123456789abcdef0123';
     expect(readConfig({ ...REQUIRED, ADMIN_TOKEN: `${token}\n` }).ADMIN_TOKEN).toBe(token);
