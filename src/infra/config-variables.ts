@@ -16,6 +16,12 @@ const origin = address
     'must be scheme and host alone: no path, user or query',
   )
   .transform(plain);
+const isTileTemplate = (value: string) =>
+  address.safeParse(value).success &&
+  ['{z}', '{x}', '{y}'].every((part) => value.includes(part)) &&
+  !/[{}]|%7b/i.test(new URL(value).host) &&
+  // Another placeholder, such as {r}, would be sent as it stands.
+  !/[{}]/.test(value.replace(/\{[zxy]\}/g, ''));
 // What a request can carry as "Authorization: Bearer …".
 const adminToken = z
   .string()
@@ -149,15 +155,12 @@ export const VARIABLES = {
   THUMBNAIL_DEBUG: variable(flag(false), 'true writes bounds and zoom onto thumbnails', 'false'),
   THUMBNAIL_MAP_SOURCE: variable(
     z
-      .union([
-        z.literal('none'),
-        z
-          .url()
-          .refine(
-            (url) => ['{z}', '{x}', '{y}'].every((part) => url.includes(part)),
-            'must be none, or a URL with {z}, {x} and {y}',
-          ),
-      ])
+      .string()
+      .trim()
+      .refine(
+        (value) => value === 'none' || isTileTemplate(value),
+        'must be none, or an http or https address with {z}, {x} and {y} after its host and nothing else in braces',
+      )
       .default('none'),
     'none, or the URL template of a tile server that you may use',
     'https://tiles.example.com/{z}/{x}/{y}.png',

@@ -107,6 +107,23 @@ describe('the configuration', () => {
     expect(NEXT_PUBLIC_BASE_URL).toBe('https://sync.example.com/Sub');
   });
 
+  it.each(['none', 'http://127.0.0.1:8080/{z}/{x}/{y}.png?key=a'])('takes %s as the map source', (given) => {
+    expect(readConfig({ ...REQUIRED, THUMBNAIL_MAP_SOURCE: given }).THUMBNAIL_MAP_SOURCE).toBe(given);
+  });
+
+  it.each([
+    'None',
+    'ftp://tiles.example.com/{z}/{x}/{y}.png',
+    'https://tiles.example.com/{z}/{x}.png',
+    'https://{z}.example.com/{x}/{y}.png',
+    'https://{s}.tiles.example.com/{z}/{x}/{y}.png',
+    'https://tiles.example.com/{z}/{x}/{y}{r}.png',
+  ])('refuses %s as the map source', (given) => {
+    expect(messageOf({ ...REQUIRED, THUMBNAIL_MAP_SOURCE: given })).toContain(
+      'THUMBNAIL_MAP_SOURCE must be none, or an http or https address with {z}, {x} and {y} after its host',
+    );
+  });
+
   it('takes an admin token without the line break that files end with, and refuses one that no header can carry', () => {
     const token = '0123456789abcdef0123';
     expect(readConfig({ ...REQUIRED, ADMIN_TOKEN: `${token}\n` }).ADMIN_TOKEN).toBe(token);
