@@ -1,7 +1,9 @@
 import { z } from 'zod';
 
-const wholeNumber = (fallback: number, min = 0) =>
-  z.coerce.number({ error: 'must be a whole number' }).int().min(min).max(2_147_483_647).default(fallback);
+const wholeNumber = (fallback: number, min = 0, max = 2_147_483_647) => {
+  const error = `must be a whole number from ${min} to ${max}`;
+  return z.coerce.number({ error }).int(error).min(min, error).max(max, error).default(fallback);
+};
 const address = z.url({ protocol: /^https?$/, error: 'must be an http or https address', abort: true });
 const hasOnlyPath = (value: string) => {
   const { origin, pathname, href } = new URL(value);
@@ -94,7 +96,7 @@ export const VARIABLES = {
     'how many proxies stand in front of this service; their X-Forwarded-For tells the addresses by which tries to sign in and to connect are limited',
     '1',
   ),
-  PORT: variable(z.coerce.number().int().min(0).max(65_535).default(3000), 'port to listen on', '3000'),
+  PORT: variable(wholeNumber(3000, 0, 65_535), 'port to listen on', '3000'),
   ADMIN_TOKEN: variable(
     adminToken.optional(),
     'token of the admin interface; without it the interface is closed',
@@ -147,11 +149,7 @@ export const VARIABLES = {
   FETCH_BACKOFF_CAP_MS: variable(wholeNumber(3_600_000), 'longest wait before a retry', '3600000'),
   FETCH_TIMEOUT_MS: variable(wholeNumber(10_000, 10), 'time allowed for one provider call', '10000'),
   POLLING_STOP_AFTER: variable(wholeNumber(20, 1), 'known activities in a row after which polling stops', '20'),
-  THUMBNAIL_SIZE: variable(
-    z.coerce.number().int().min(16).max(2048).default(256),
-    'width and height of a thumbnail in pixels',
-    '256',
-  ),
+  THUMBNAIL_SIZE: variable(wholeNumber(256, 16, 2048), 'width and height of a thumbnail in pixels', '256'),
   THUMBNAIL_DEBUG: variable(flag(false), 'true writes bounds and zoom onto thumbnails', 'false'),
   THUMBNAIL_MAP_SOURCE: variable(
     z
@@ -165,7 +163,7 @@ export const VARIABLES = {
     'none, or the URL template of a tile server that you may use',
     'https://tiles.example.com/{z}/{x}/{y}.png',
   ),
-  JOB_RETENTION_DAYS: variable(wholeNumber(30, 1), 'days that finished jobs and ledger entries are kept', '30'),
+  JOB_RETENTION_DAYS: variable(wholeNumber(30, 1, 36_500), 'days that finished jobs and ledger entries are kept', '30'),
 } as const satisfies Record<string, Variable>;
 
 /** Variables that only commands read. */

@@ -107,6 +107,18 @@ describe('the configuration', () => {
     expect(NEXT_PUBLIC_BASE_URL).toBe('https://sync.example.com/Sub');
   });
 
+  it.each([
+    ['PROVIDER_RATE_LIMIT_CAPACITY', '0', 'from 1 to 2147483647'],
+    ['FETCH_POLL_INTERVAL_MS', '20', 'from 50 to 2147483647'],
+    ['PORT', '65536', 'from 0 to 65535'],
+    ['THUMBNAIL_SIZE', '15', 'from 16 to 2048'],
+    ['THUMBNAIL_SIZE', 'large', 'from 16 to 2048'],
+    // Beyond the times that the database knows nothing would ever be removed, with an error each hour.
+    ['JOB_RETENTION_DAYS', '9999999', 'from 1 to 36500'],
+  ])('refuses %s=%s, and says which numbers it takes', (name, given, range) => {
+    expect(messageOf({ ...REQUIRED, [name]: given })).toContain(`${name} must be a whole number ${range}:`);
+  });
+
   it.each(['none', 'http://127.0.0.1:8080/{z}/{x}/{y}.png?key=a'])('takes %s as the map source', (given) => {
     expect(readConfig({ ...REQUIRED, THUMBNAIL_MAP_SOURCE: given }).THUMBNAIL_MAP_SOURCE).toBe(given);
   });
