@@ -151,7 +151,7 @@ async function settleFailure(
       return end.putBack(message, until, answeredAt);
     }
     case 'NOT_FOUND':
-      return end.fail('notFound', message, answeredAt, (tx) => removeActivity(tx, run.activityId));
+      return end.fail('notFound', message, answeredAt, (tx) => removeActivity(tx, run.activityId, run.athleteId));
     case 'UNAUTHORIZED':
     case 'FORBIDDEN': {
       deps.metrics.authorisationFailures.inc({ code: String(error.status) });

@@ -1,10 +1,11 @@
 import type { FetchRequest } from '../domain/job.ts';
 import type { Database } from '../infra/database.ts';
 import { requestFetches } from '../queue/requests.ts';
+import { findOwner } from '../store/activities.ts';
 import { type FetchJob, findFetchJobOfActivity } from '../store/fetch-jobs.ts';
 import { keepFromSyncs } from '../store/sync-items.ts';
 
-/** The activity has a job already, for another athlete. */
+/** The activity has a job already for another athlete, or is stored as theirs. */
 export class OtherAthleteError extends Error {
   override name = 'OtherAthleteError';
   readonly code = 'OTHER_ATHLETE';
@@ -26,6 +27,9 @@ export async function requestJob(
         `Job ${standing.id} says that activity ${request.activityId} is athlete ${standing.athleteId}'s. Delete that job if it is wrong, then ask again.`,
       );
     }
+    const owner = standing ? undefined : await findOwner(tx, request.activityId);
+    if (owner !== undefined && owner !== request.athleteId)
+      throw new OtherAthleteError(`Activity ${request.activityId} is stored as athlete ${owner}'s.`);
     await requestFetches(tx, [request]);
     const job = (await findFetchJobOfActivity(tx, request.activityId)) as FetchJob;
     await keepFromSyncs(tx, job.id);

@@ -49,14 +49,14 @@ export async function saveActivity(
   return row?.saved ?? false;
 }
 
-/** Removes an activity with its thumbnail and leaves a tombstone. @returns whether it was stored */
-export async function deleteActivity(tx: Queryable, activityId: Int64, athleteId: Int64): Promise<boolean> {
+/** Removes an activity with its thumbnail, whosever it was stored as, and leaves a tombstone. */
+export async function deleteActivity(tx: Queryable, activityId: Int64, athleteId: Int64): Promise<void> {
   await tx.query(
     `INSERT INTO activity_tombstone (activity_id, athlete_id, deleted_at) VALUES ($1, $2, sync_clock())
      ON CONFLICT (activity_id) DO UPDATE SET deleted_at = excluded.deleted_at`,
     [activityId, athleteId],
   );
-  return removeActivity(tx, activityId);
+  await remove(tx, 'activity_id = $1', [activityId]);
 }
 
 /** The columns of one activity as JSON bodies show them. */
@@ -118,11 +118,22 @@ export async function listActivities(
   );
 }
 
-/** Removes an activity with its thumbnail; leaves no tombstone. @returns whether it was stored */
-export async function removeActivity(tx: Queryable, activityId: Int64): Promise<boolean> {
-  const rows = await tx.query(
-    `DELETE FROM activity WHERE activity_id = $1 RETURNING pg_notify('activity_sync', 'activity:' || activity_id)`,
-    [activityId],
+/** Whom an activity is stored as; undefined when it is not stored. */
+export async function findOwner(database: Queryable, activityId: Int64): Promise<Int64 | undefined> {
+  const [row] = await database.query<{ athlete_id: string }>('SELECT athlete_id FROM activity WHERE activity_id = $1', [
+    activityId,
+  ]);
+  return row?.athlete_id;
+}
+
+/** Removes an athlete's activity with its thumbnail; leaves no tombstone, and alone what is stored as another's. */
+export async function removeActivity(tx: Queryable, activityId: Int64, athleteId: Int64): Promise<void> {
+  await remove(tx, 'activity_id = $1 AND athlete_id = $2', [activityId, athleteId]);
+}
+
+async function remove(tx: Queryable, condition: string, values: Int64[]): Promise<void> {
+  await tx.query(
+    `DELETE FROM activity WHERE ${condition} RETURNING pg_notify('activity_sync', 'activity:' || activity_id)`,
+    values,
   );
-  return rows.length === 1;
 }

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { metric } from '../support/metric.ts';
+import { problemOf } from '../support/problem.ts';
 import { type JobRow, type Rig, startRig } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
@@ -86,5 +87,20 @@ describe('an activity that is stored', () => {
     await rig.simulator.deliver({ object_id: id, owner_id: NOBODY, aspect_type: 'update' });
     const again = await rig.untilJob(id, ({ status, force }) => status === 'done' && force);
     expect(again).toMatchObject({ athleteId, outcome: 'stored' });
+  });
+
+  it('is neither asked for nor removed for somebody else, when its job has been deleted', async () => {
+    const other = await rig.connectAthlete('Stranger');
+    const { id } = await rig.simulator.createActivityAndNotify(athleteId, { private: true });
+    await rig.untilJob(id, isDone);
+    expect((await rig.admin('/api/admin/activity-jobs?status=done', { method: 'DELETE' })).status).toBe(200);
+    const body = JSON.stringify({ activityId: id, athleteId: other, force: true });
+    const refused = await rig.admin('/api/admin/activity-jobs', { method: 'POST', body });
+    expect(await problemOf(refused, 409)).toMatchObject({
+      detail: `Activity ${id} is stored as athlete ${athleteId}'s.`,
+    });
+    await rig.simulator.deliver({ object_id: id, owner_id: other, aspect_type: 'update' });
+    expect(await rig.untilJob(id, isFailed)).toMatchObject({ athleteId: other, outcome: 'notFound' });
+    expect(await ownerOf(id)).toEqual({ athlete_id: athleteId });
   });
 });

@@ -85,7 +85,7 @@ export function adminJobRoutes(deps: {
       responses: {
         200: { description: 'Joined a job that was open already', schema: jobOut },
         201: { description: 'A new job, or a finished one that is open again', schema: jobOut },
-        409: { description: 'The activity has a job for another athlete' },
+        409: { description: 'The activity has a job for another athlete, or is stored as theirs' },
       },
       handle: async ({ body }) => {
         try {
