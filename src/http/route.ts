@@ -72,8 +72,9 @@ export const int64 = z
     return id;
   })
   .meta({
-    type: 'string',
+    type: ['string', 'integer'],
     pattern: '^[0-9]{1,19}$',
+    minimum: 1,
     description: '64-bit id; numbers and numeric strings are accepted',
   });
 
