@@ -7,6 +7,8 @@ export type Access = 'admin' | 'read';
 
 export const SESSION_COOKIE = 'activity_sync_session';
 const SESSION_MS = 12 * 3_600_000;
+/** What every answer 401 says of how to sign in (RFC 9110). */
+export const CHALLENGE = { 'WWW-Authenticate': 'Bearer realm="activity-sync"' };
 
 /** Checks who may use the admin interface: a bearer token, or a browser session started with one. */
 export interface AdminAuth {
@@ -75,9 +77,7 @@ export function createAdminAuth(options: {
           digests.size === 0
             ? 'The admin interface is closed: ADMIN_TOKEN is not set.'
             : 'Send Authorization: Bearer with the admin token, or sign in at /admin.',
-          {
-            headers: { 'WWW-Authenticate': 'Bearer realm="activity-sync"' },
-          },
+          { headers: CHALLENGE },
         );
       }
       if (needed === 'admin' && access !== 'admin') throw new Problem('forbidden', 'This token may only look.');

@@ -91,6 +91,14 @@ describe('a browser session', () => {
     ]);
   });
 
+  it('that is not begun is answered with the way to sign in, in the console and with the plain form', async () => {
+    const own = { 'sec-fetch-site': 'same-origin', 'content-type': 'application/x-www-form-urlencoded' };
+    for (const refused of [await signIn('wrong'), await send(rig, 'POST', '/sign-in', own, 'token=wrong')]) {
+      await refused.arrayBuffer();
+      expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="activity-sync"']);
+    }
+  });
+
   it('is refused after ten wrong tokens from one address', async () => {
     const replica = await rig.startReplica();
     const statuses: number[] = [];

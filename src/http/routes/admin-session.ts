@@ -1,6 +1,6 @@
 import type { Request } from 'express';
 import { z } from 'zod';
-import { type AdminAuth, refuseForeignOrigin } from '../admin-auth.ts';
+import { type AdminAuth, CHALLENGE, refuseForeignOrigin } from '../admin-auth.ts';
 import { Problem } from '../problem.ts';
 import { defineRoute, type Route } from '../route.ts';
 import type { SignIn } from '../sign-in.ts';
@@ -29,7 +29,7 @@ export function adminSessionRoutes(deps: { auth: AdminAuth; signIn: SignIn }): R
       handle: async ({ body, request, response }) => {
         refuseOtherPages(request);
         const access = await signIn.begin(body.token, `POST ${PATH}`, response);
-        if (!access) throw new Problem('unauthorized', 'That is not the admin token.');
+        if (!access) throw new Problem('unauthorized', 'That is not the admin token.', { headers: CHALLENGE });
         return { status: 200, body: { access }, headers: { 'Cache-Control': 'no-store' } };
       },
     }),

@@ -3,7 +3,7 @@ import { toInt64 } from '../../domain/int64.ts';
 import type { Database } from '../../infra/database.ts';
 import { listActivities } from '../../store/activities.ts';
 import { findThumbnail } from '../../store/thumbnails.ts';
-import { type AdminAuth, refuseForeignOrigin } from '../admin-auth.ts';
+import { type AdminAuth, CHALLENGE, refuseForeignOrigin } from '../admin-auth.ts';
 import { renderActivitiesPage } from '../pages/activities-page.ts';
 import { renderPage, STYLE, STYLE_PATH } from '../pages/page.ts';
 import { Problem, refuseOtherMethods } from '../problem.ts';
@@ -61,6 +61,7 @@ export function createPagesRouter(deps: PageDependencies): Router {
       else
         response
           .status(401)
+          .set(CHALLENGE)
           .send(renderPage('Sign in', `<p class="error" role="alert">That is not the admin token.</p>${SIGN_IN_FORM}`));
     },
   );
