@@ -2,6 +2,7 @@ import type { PgBoss } from 'pg-boss';
 import { backoffMs } from '../domain/backoff.ts';
 import type { Outcome } from '../domain/job.ts';
 import type { Database, Queryable } from '../infra/database.ts';
+import { isLockTimeout } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 import type { Run } from '../queue/claim.ts';
@@ -60,14 +61,18 @@ export interface RunEndings {
  * @param signal when aborted (the process stops), what fails is not tried again
  */
 export function endingsOf(deps: EndRunDependencies, run: Run, signal: AbortSignal): RunEndings {
-  const onAway = (error: Error) =>
-    deps.logger.warn('the database is away; what came of a run is kept until it is back', {
+  const onAway = (error: Error) => {
+    const what = isLockTimeout(error)
+      ? 'somebody has locked what the end of a run changes; what came of it is kept until they let go'
+      : 'the database is away; what came of a run is kept until it is back';
+    deps.logger.warn(what, {
       component: 'fetch',
       jobId: run.jobId,
       activityId: run.activityId,
       athleteId: run.athleteId,
       error: error.message,
     });
+  };
   const until = run.claimedAt + deps.staleAfterMs;
   const outlast = <T>(work: () => Promise<T>) => outlastDatabase(work, { until, signal, onAway });
   const commit = <T>(work: (tx: Queryable) => Promise<T>) => outlast(() => deps.database.transaction(work));

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { PgBoss } from 'pg-boss';
 import type { Database } from '../infra/database.ts';
-import { isDatabaseAway } from '../infra/database-errors.ts';
+import { isDatabaseAway, isLockTimeout } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { MarkClaims } from '../queue/claim.ts';
 import { putBackLostRuns } from '../queue/rescue.ts';
@@ -42,7 +42,8 @@ export class LostClaims {
     try {
       return await claim(mark);
     } catch (error) {
-      if (isDatabaseAway(error) && !this.#abort.signal.aborted) {
+      // A lock timeout is the server's own word that nothing was claimed.
+      if (isDatabaseAway(error) && !isLockTimeout(error) && !this.#abort.signal.aborted) {
         this.#marks.set(mark, performance.now());
         this.#recovery ??= this.#recover();
       }

@@ -1,5 +1,6 @@
 import type { PgBoss } from 'pg-boss';
 import type { Database, Queryable } from '../infra/database.ts';
+import { isLockTimeout } from '../infra/database-errors.ts';
 import { type ClaimRow, type Claims, type MarkClaims, type Run, readClaims } from '../queue/claim.ts';
 import { type Cooldown, completeRun, SupersededError } from '../queue/settle.ts';
 import { requestThumbnail } from '../queue/thumbnail-queue.ts';
@@ -25,6 +26,12 @@ const MAX_BATCH = 50;
 const DEPTH = 2;
 // A value out of PostgreSQL's range, or nested beyond its limits: one answer must not fail the others.
 const OF_ONE_RUN = /^(22|23|54)...$/;
+// Nobody holds an athlete for that long but one who is lost: the others do not wait for it.
+const LOCK_TIMEOUT_MS = 500;
+// What had to wait with the locked athlete has waited long enough.
+const LOCK_TIMEOUT_AFTER_THAT_MS = 100;
+// A run that is held up waits by itself from then on.
+const LOCK_TIMEOUT_ALONE_MS = 2000;
 
 /** Runs that take the place of those that end, claimed in the same trip to the database. */
 export interface Successors {
@@ -37,30 +44,44 @@ export interface Successors {
   start(runs: Run[], asked: number): void;
 }
 
-/** Under load, many runs share one transaction: what ends while one commits makes the next. */
+/**
+ * Under load, many runs share one transaction: what ends while one commits makes the next. A run whose athlete
+ * somebody has locked fails with a lock timeout, alone; when it is stored again, it waits on a connection of its own.
+ */
 export function createStoreRun(database: Database, boss: PgBoss, successors: Successors): StoreRun {
-  const pipeline = database.openPipeline();
+  const pipeline = database.openPipeline({ lockTimeoutMs: LOCK_TIMEOUT_MS });
+  const afterLock = database.openPipeline({ lockTimeoutMs: LOCK_TIMEOUT_AFTER_THAT_MS });
+  const heldUp = new WeakSet<Run>();
   const storeInBatch = createBatcher<RunToStore, Stored>({
     maxBatch: MAX_BATCH,
     depth: DEPTH,
     areAll: (ending) => ending >= successors.running(),
     keyOf: ({ run }) => run.activityId,
-    run: async (batch) => {
+    run: async (batch, isPart) => {
+      // A part claims nothing: it may have been the claim that was held up.
+      if (isPart) return storeOnly(afterLock, batch);
       const asked = successors.wanted(batch.length);
-      const { results, claims } = await storeTogether(pipeline, database, boss, batch, asked, successors);
-      const follow = asked > 0 ? () => successors.start(claims.runs, asked) : undefined;
+      if (asked === 0) return storeOnly(pipeline, batch);
+      const { results, claims } = await storeAndClaim(pipeline, database, boss, batch, asked, successors);
+      const follow = () => successors.start(claims.runs, asked);
       return results.map((result, n) => (n === 0 ? { result, follow } : { result }));
     },
     isOfOneItem: (error) => OF_ONE_RUN.test(String((error as { code?: unknown }).code)),
+    groups: { of: ({ run }) => run.athleteId, isOfOne: isLockTimeout },
   });
+  const storeAlone = (item: RunToStore): Promise<Stored> =>
+    database.transaction(async (tx) => {
+      await tx.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_ALONE_MS}`);
+      const [stored] = await storeOnly(tx, [item]);
+      return stored as Stored;
+    });
 
   return async (run, activity, detail, cooldown) => {
-    const { result, follow } = await storeInBatch({
-      run,
-      activity,
-      detail,
-      cooldown,
-      answeredAt: answeredAtOf(cooldown),
+    const item = { run, activity, detail, cooldown, answeredAt: answeredAtOf(cooldown) };
+    const stored = heldUp.has(run) ? storeAlone(item) : storeInBatch(item);
+    const { result, follow } = await stored.catch((error: unknown) => {
+      if (isLockTimeout(error)) heldUp.add(run);
+      throw error;
     });
     follow?.();
     if (result === 'lost') throw new SupersededError(run);
@@ -91,13 +112,20 @@ interface RunToStore {
   answeredAt: number;
 }
 
+const STORE = 'SELECT store_runs($1::text::jsonb, $2::text::json) AS results';
+
+async function storeOnly(target: Queryable, batch: readonly RunToStore[]): Promise<Stored[]> {
+  const [row] = await target.query<{ results: StoreResult[] }>(STORE, valuesOf(batch));
+  return (row?.results ?? []).map((result) => ({ result }));
+}
+
 // The claim follows the store: it is made for the row that the store returned.
 const STORE_AND_CLAIM = `
   SELECT s.results, c.*
   FROM store_runs($1::text::jsonb, $2::text::json) s (results)
   LEFT JOIN LATERAL claim_runs(CASE WHEN s.results IS NOT NULL THEN $3::integer END, $4, $5) c ON true`;
 
-async function storeTogether(
+async function storeAndClaim(
   pipeline: Queryable,
   database: Database,
   boss: PgBoss,
@@ -105,6 +133,15 @@ async function storeTogether(
   asked: number,
   { holdMs, markClaims }: Successors,
 ): Promise<{ results: StoreResult[]; claims: Claims }> {
+  const claimedAt = performance.now();
+  return markClaims(async (mark) => {
+    const values = [...valuesOf(batch), asked, holdMs, mark];
+    const rows = await pipeline.query<ClaimRow & { results: StoreResult[] }>(STORE_AND_CLAIM, values);
+    return { results: rows[0]?.results ?? [], claims: await readClaims(database, boss, rows, claimedAt) };
+  });
+}
+
+function valuesOf(batch: readonly RunToStore[]): [string, string] {
   const runs = batch.map(({ run, activity, cooldown, answeredAt }, n) => ({
     ...activity,
     n: n + 1,
@@ -116,13 +153,7 @@ async function storeTogether(
     cooldownMs: cooldown.cooldownMs,
     answeredAgoMs: Math.round(performance.now() - answeredAt),
   }));
-  const details = `[${batch.map(({ detail }) => detail).join(',')}]`;
-  const claimedAt = performance.now();
-  return markClaims(async (mark) => {
-    const values = [JSON.stringify(runs), details, asked, holdMs, mark];
-    const rows = await pipeline.query<ClaimRow & { results: StoreResult[] }>(STORE_AND_CLAIM, values);
-    return { results: rows[0]?.results ?? [], claims: await readClaims(database, boss, rows, claimedAt) };
-  });
+  return [JSON.stringify(runs), `[${batch.map(({ detail }) => detail).join(',')}]`];
 }
 
 function answeredAtOf({ answeredAgoMs = 0 }: Cooldown): number {

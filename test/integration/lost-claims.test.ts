@@ -82,29 +82,27 @@ describe('a claim whose answer is lost with the connection', () => {
   });
 
   it('is undone too when it commits after the database is back: a lock had kept its statement waiting', async () => {
-    const call = rig.simulator.faults.add({ kind: 'hold', match: { path: /activities/ }, times: 1 });
     const athleteId = await rig.connectAthlete();
-    const first = await deliver(athleteId);
-    await call.held;
-    const second = await deliver(await rig.connectAthlete());
-    const isAt = (query: string, state: string) => async () =>
+    let id = '';
+    const waits = (query: string) => async () =>
       (
         await database.query(
-          'SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE $1 AND coalesce(wait_event_type, state) = $2',
-          [`%${query}%`, state],
+          `SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE $1 AND wait_event_type = 'Lock'`,
+          [`%${query}%`],
         )
       ).length > 0;
     await database.transaction(async (tx) => {
-      await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR UPDATE', [athleteId]);
-      call.release();
-      await until(isAt('store_runs', 'Lock'), 'the end of the first run');
+      await tx.query('SELECT FROM rate_budget FOR UPDATE');
+      id = await deliver(athleteId);
+      await until(waits('claim_runs'), 'a claim that waits');
       rig.proxy.cut();
       rig.proxy.restore();
-      await until(isAt('lost_runs', 'Client'), 'a look for lost claims');
+      await until(waits('lost_runs'), 'a look for lost claims');
     });
-    await until(async () => (await jobOf(second))?.status === 'done', 'the fetch');
-    expect([await jobOf(first), await jobOf(second)]).toEqual([STORED, STORED]);
-    expect([callsFor(first), callsFor(second)]).toMatchObject([{ length: 1 }, { length: 1 }]);
+    await until(async () => (await jobOf(id))?.status === 'done', 'the fetch');
+    expect(await jobOf(id)).toEqual(STORED);
+    expect(await putBacks(id)).toEqual([{ error: WHY }]);
+    expect(callsFor(id)).toHaveLength(1);
   });
 
   it('is undone too where it was made together with the end of another run', async () => {
