@@ -876,6 +876,7 @@ DECLARE
   v_state text;
   v_old_lane integer;
   v_old_boss_job_id uuid;
+  v_run text;
   v_lane integer;
   v_moves boolean;
 BEGIN
@@ -890,8 +891,9 @@ BEGIN
   END IF;
 
   v_old_boss_job_id := r.boss_job_id;
-  SELECT CASE WHEN f.waiting THEN 'waiting' WHEN f.running THEN 'running' ELSE 'finished' END, f.lane
-  INTO v_state, v_old_lane FROM fetch_queue() f WHERE f.boss_job_id = r.boss_job_id;
+  SELECT CASE WHEN f.waiting THEN 'waiting' WHEN f.running THEN 'running' ELSE 'finished' END, f.lane,
+    CASE WHEN f.running THEN run_name(f.boss_job_id, f.retry_count) END
+  INTO v_state, v_old_lane, v_run FROM fetch_queue() f WHERE f.boss_job_id = r.boss_job_id;
   v_state := coalesce(v_state, 'finished');
   -- Whoever asked first may have been wrong; what is stored came with the athlete's own token. A deletion needs none.
   v_moves := q.athlete_id <> r.athlete_id AND (v_state = 'finished' OR r.aspect <> 'delete' OR q.event_time IS NOT NULL)
@@ -914,7 +916,8 @@ BEGIN
     r.aspect := q.aspect; r.event_time := q.event_time;
   END IF;
   UPDATE activity_fetch_job j SET athlete_id = r.athlete_id, reason = r.reason, force = r.force, aspect = r.aspect,
-    event_time = r.event_time, outcome = r.outcome, boss_job_id = r.boss_job_id, version = j.version + 1, requested_at = sync_now()
+    event_time = r.event_time, outcome = r.outcome, boss_job_id = r.boss_job_id, version = j.version + 1, asked_during = v_run,
+    requested_at = sync_now()
   WHERE j.id = r.id;
 
   v_lane := lane_of_job(r.id);
@@ -996,7 +999,8 @@ AS $function$
 BEGIN
   PERFORM lock_budget();
   RETURN QUERY
-    SELECT f.boss_job_id, f.retry_count, f.attempts, r.id, f.started_on::text, r.version - (r.requested_at > f.started_on)::int
+    SELECT f.boss_job_id, f.retry_count, f.attempts, r.id, f.started_on::text,
+      r.version - coalesce(r.asked_during = run_name(f.boss_job_id, f.retry_count), false)::int
     FROM athlete_schedule s
       CROSS JOIN unnest(s.claimed_jobs) job
       JOIN fetch_queue() f ON f.boss_job_id = job AND f.running
@@ -1170,6 +1174,13 @@ CREATE OR REPLACE FUNCTION public.route_of(p_detail json)
  LANGUAGE sql
  IMMUTABLE
 AS $function$ SELECT coalesce(nullif(p_detail #>> '{map,polyline}', ''), nullif(p_detail #>> '{map,summary_polyline}', '')) $function$
+;
+
+CREATE OR REPLACE FUNCTION public.run_name(p_boss_job_id uuid, p_retry_count integer)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT p_boss_job_id || ':' || p_retry_count $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.save_activity(p_activity_id bigint, p_athlete_id bigint, p_name text, p_sport_type text, p_start_date timestamp with time zone, p_timezone text, p_distance_m double precision, p_moving_time_s integer, p_elapsed_time_s integer, p_elevation_gain_m double precision, p_private boolean, p_detail json, p_run_started_at timestamp with time zone)
@@ -1529,6 +1540,7 @@ CREATE TABLE activity_fetch_job (
   event_time timestamp with time zone,
   version integer DEFAULT 1 NOT NULL,
   boss_job_id uuid DEFAULT time_ordered_uuid() NOT NULL,
+  asked_during text,
   outcome fetch_outcome,
   created_at timestamp with time zone DEFAULT sync_now() NOT NULL,
   requested_at timestamp with time zone DEFAULT sync_now() NOT NULL,

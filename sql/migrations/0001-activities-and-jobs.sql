@@ -145,6 +145,7 @@ CREATE TABLE activity_fetch_job (
   event_time   timestamptz, -- of the newest webhook event heard; null when none was
   version      integer     NOT NULL DEFAULT 1, -- counts the requests; a run that began under an older one is followed by one more
   boss_job_id  uuid        NOT NULL DEFAULT time_ordered_uuid(),
+  asked_during text,       -- the run (see run_name) during which the newest request came: one more follows it
   outcome      fetch_outcome, -- what came of the newest request; null while it is open
   created_at   timestamptz NOT NULL DEFAULT sync_now(),
   requested_at timestamptz NOT NULL DEFAULT sync_now()

@@ -37,6 +37,10 @@ AS $$
   WHERE j.name = 'activity-fetch'
 $$;
 
+-- Names a run by its claim: pg-boss's job and how often it was claimed before.
+CREATE FUNCTION run_name(p_boss_job_id uuid, p_retry_count integer) RETURNS text LANGUAGE sql IMMUTABLE
+AS $$ SELECT p_boss_job_id || ':' || p_retry_count $$;
+
 -- Says that a lane may have a job due at p_at.
 CREATE FUNCTION wake_lane(p_lane integer, p_at timestamptz) RETURNS void LANGUAGE sql VOLATILE
 AS $$

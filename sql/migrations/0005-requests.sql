@@ -111,6 +111,7 @@ DECLARE
   v_state text;
   v_old_lane integer;
   v_old_boss_job_id uuid;
+  v_run text;
   v_lane integer;
   v_moves boolean;
 BEGIN
@@ -125,8 +126,9 @@ BEGIN
   END IF;
 
   v_old_boss_job_id := r.boss_job_id;
-  SELECT CASE WHEN f.waiting THEN 'waiting' WHEN f.running THEN 'running' ELSE 'finished' END, f.lane
-  INTO v_state, v_old_lane FROM fetch_queue() f WHERE f.boss_job_id = r.boss_job_id;
+  SELECT CASE WHEN f.waiting THEN 'waiting' WHEN f.running THEN 'running' ELSE 'finished' END, f.lane,
+    CASE WHEN f.running THEN run_name(f.boss_job_id, f.retry_count) END
+  INTO v_state, v_old_lane, v_run FROM fetch_queue() f WHERE f.boss_job_id = r.boss_job_id;
   v_state := coalesce(v_state, 'finished');
   -- Whoever asked first may have been wrong; what is stored came with the athlete's own token. A deletion needs none.
   v_moves := q.athlete_id <> r.athlete_id AND (v_state = 'finished' OR r.aspect <> 'delete' OR q.event_time IS NOT NULL)
@@ -149,7 +151,8 @@ BEGIN
     r.aspect := q.aspect; r.event_time := q.event_time;
   END IF;
   UPDATE activity_fetch_job j SET athlete_id = r.athlete_id, reason = r.reason, force = r.force, aspect = r.aspect,
-    event_time = r.event_time, outcome = r.outcome, boss_job_id = r.boss_job_id, version = j.version + 1, requested_at = sync_now()
+    event_time = r.event_time, outcome = r.outcome, boss_job_id = r.boss_job_id, version = j.version + 1, asked_during = v_run,
+    requested_at = sync_now()
   WHERE j.id = r.id;
 
   v_lane := lane_of_job(r.id);

@@ -151,7 +151,8 @@ AS $$
 BEGIN
   PERFORM lock_budget();
   RETURN QUERY
-    SELECT f.boss_job_id, f.retry_count, f.attempts, r.id, f.started_on::text, r.version - (r.requested_at > f.started_on)::int
+    SELECT f.boss_job_id, f.retry_count, f.attempts, r.id, f.started_on::text,
+      r.version - coalesce(r.asked_during = run_name(f.boss_job_id, f.retry_count), false)::int
     FROM athlete_schedule s
       CROSS JOIN unnest(s.claimed_jobs) job
       JOIN fetch_queue() f ON f.boss_job_id = job AND f.running

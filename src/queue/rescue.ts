@@ -8,6 +8,9 @@ import { type ClaimedRun, putBackRun, recordAttempt, retryRun, SupersededError }
 // Somebody has locked that athlete or job for longer than any of us does: the others come first.
 const LOCK_TIMEOUT_MS = 1000;
 
+// Whether somebody asked during the run: by its name, since a request may have begun before it, and waited.
+const IS_ASKED_ANEW = 'coalesce(r.asked_during = run_name(f.boss_job_id, f.retry_count), false)';
+
 /** How many were taken from runs that are over, and why not all, where one could not be. */
 export interface Taken {
   taken: number;
@@ -25,7 +28,7 @@ export async function rescueStaleRuns(
 ): Promise<Taken> {
   const stale = await database.query<TakenRow>(
     `SELECT f.boss_job_id, f.retry_count, f.attempts, r.id AS job_id, f.started_on::text AS started_at,
-       r.version - (r.requested_at > f.started_on)::int AS version
+       r.version - (${IS_ASKED_ANEW})::int AS version
      FROM fetch_queue() f JOIN activity_fetch_job r ON r.activity_id = f.activity_id AND r.boss_job_id = f.boss_job_id
      WHERE f.running AND f.started_on < sync_now() - $1 * interval '1 ms'
      ORDER BY f.started_on LIMIT 1000`,
@@ -61,7 +64,7 @@ async function endExpired(tx: Queryable, jobId: string): Promise<boolean> {
   const [run] = await tx.query<{ started_at: string; moved: boolean; error: string }>(
     `UPDATE activity_fetch_job r SET outcome = 'exhausted' FROM fetch_queue() f
      WHERE r.id = $1 AND r.outcome IS NULL AND f.boss_job_id = r.boss_job_id AND f.ended
-     RETURNING coalesce(f.started_on, f.changed_on)::text AS started_at, r.requested_at > f.started_on AS moved,
+     RETURNING coalesce(f.started_on, f.changed_on)::text AS started_at, ${IS_ASKED_ANEW} AS moved,
        coalesce(f.error, 'pg-boss has ended the job.') AS error`,
     [jobId],
   );

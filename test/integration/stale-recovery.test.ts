@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createClaimRuns } from '../../src/queue/claim.ts';
+import { acceptActivityEvents } from '../../src/queue/requests.ts';
 import { rescueStaleRuns } from '../../src/queue/rescue.ts';
 import { type Rig, startRig } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
 beforeAll(async () => {
@@ -9,6 +11,9 @@ beforeAll(async () => {
   rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
 });
 afterAll(() => rig.close());
+
+const rescue = () =>
+  rescueStaleRuns(rig.service.database, rig.service.boss, { staleAfterMs: 0, baseMs: 1, capMs: 1, random: () => 0 });
 
 describe('stale jobs, of which one is of an athlete whom somebody has locked', () => {
   it('are taken back but for that one, which follows when it is free', async () => {
@@ -18,8 +23,6 @@ describe('stale jobs, of which one is of an athlete whom somebody has locked', (
       ids.push((await rig.simulator.createActivityAndNotify(athleteId)).id);
     const [locked, free] = ids as [string, string];
     expect((await createClaimRuns(database, boss)(2, 60_000)).runs).toHaveLength(2); // by a worker that died
-    const rescue = () => rescueStaleRuns(database, boss, { staleAfterMs: 0, baseMs: 1, capMs: 1, random: () => 0 });
-
     await database.transaction(async (tx) => {
       await tx.query(
         `SELECT FROM athlete_schedule s JOIN activity_fetch_job j USING (athlete_id) WHERE j.activity_id = $1 FOR UPDATE OF s`,
@@ -35,5 +38,44 @@ describe('stale jobs, of which one is of an athlete whom somebody has locked', (
 
     expect(await rescue()).toEqual({ taken: 1, problem: undefined });
     expect(await rig.untilJob(locked, () => true)).toMatchObject({ status: 'pending', attempts: 1 });
+  });
+});
+
+describe('a last attempt that is stale', () => {
+  it('is followed by a run for an event that came during it, though its delivery had begun before and waited', async () => {
+    const { database, boss } = rig.service;
+    const [other, athleteId] = [await rig.connectAthlete(), await rig.connectAthlete()];
+    const { id } = await rig.simulator.createActivityAndNotify(athleteId);
+    await database.query(`UPDATE pgboss.job SET retry_count = 5, retry_limit = 5 WHERE singleton_key = $1`, [id]);
+    const eventOf = (ownerId: string, objectId: string) => ({
+      objectId,
+      ownerId,
+      aspect: 'update' as const,
+      eventTime: '2100-01-01T00:00:00Z',
+      subscriptionId: '1',
+      updates: {},
+    });
+    const events = [eventOf(other, rig.simulator.addActivity(other).id), eventOf(athleteId, id)];
+
+    await database.query('INSERT INTO athlete_schedule (athlete_id) VALUES ($1)', [other]);
+    const delivered = await database.transaction(async (tx) => {
+      await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR UPDATE', [other]);
+      const delivery = acceptActivityEvents(database, events);
+      await until(
+        async () =>
+          (
+            await database.query(
+              `SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%accept_events%' AND wait_event_type = 'Lock'`,
+            )
+          ).length > 0,
+        'a delivery that waits',
+      );
+      expect((await createClaimRuns(database, boss)(1, 60_000)).runs).toMatchObject([{ activityId: id, attempts: 5 }]);
+      return { delivery };
+    });
+    expect(await delivered.delivery).toMatchObject([{ result: 'accepted' }, { result: 'accepted' }]);
+
+    expect(await rescue()).toEqual({ taken: 1, problem: undefined });
+    expect(await rig.untilJob(id, () => true)).toMatchObject({ status: 'pending', attempts: 0 });
   });
 });
