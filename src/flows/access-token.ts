@@ -63,14 +63,15 @@ export function createAccessTokens(deps: {
     if (!tokens) return new ReconnectError(`Athlete ${athleteId} is not connected.`);
     const current = deps.secretBox.open(tokens.accessToken);
     if (current !== rejected && holds(tokens.expiresAt)) return current;
-    const fresh = await refresh(deps.provider, deps.secretBox.open(tokens.refreshToken), athleteId);
+    const spent = { accessToken: current, refreshToken: deps.secretBox.open(tokens.refreshToken) };
+    const fresh = await refresh(deps.provider, spent.refreshToken, athleteId);
     if (fresh instanceof ReconnectError) {
       // Under the lock as well, so that an athlete who connects just now is not marked after it.
       await setAthleteState(tx, athleteId, 'reconnect', fresh.message);
       return fresh;
     }
     const sealed = sealTokens(deps.secretBox, fresh);
-    keep({ spent: tokens.refreshToken, sealed, accessToken: fresh.access_token });
+    keep({ spent, sealed, accessToken: fresh.access_token });
     await saveTokens(tx, athleteId, sealed);
     return fresh.access_token;
   };
@@ -116,8 +117,8 @@ export function createAccessTokens(deps: {
 
 /** A pair that the provider gave for a refresh token, which is spent by that. */
 interface NewPair {
-  /** The spent refresh token, as it was stored. */
-  spent: string;
+  /** The pair before, in clear: while this one waits, a rotation of the key may seal that anew. */
+  spent: { accessToken: string; refreshToken: string };
   sealed: SealedTokens;
   accessToken: string;
 }
@@ -129,11 +130,18 @@ const SAVE_FOR_MS = 300_000;
  * that the athlete is lost unless the new pair is saved: it is tried for five minutes.
  * @throws when that does not succeed; the athlete must connect again then
  */
-async function saveLate(deps: { database: Database }, athleteId: Int64, pair: NewPair): Promise<string> {
+async function saveLate(
+  deps: { database: Database; secretBox: SecretBox },
+  athleteId: Int64,
+  pair: NewPair,
+): Promise<string> {
+  const isSpent = (stored: { accessToken: string; refreshToken: string }) =>
+    deps.secretBox.open(stored.refreshToken) === pair.spent.refreshToken &&
+    deps.secretBox.open(stored.accessToken) === pair.spent.accessToken;
   const save = async (tx: Queryable) => {
     await lockTokens(tx, athleteId);
     await lockJobsOfAthlete(tx, athleteId);
-    const refused = await replaceTokens(tx, athleteId, pair.spent, pair.sealed);
+    const refused = await replaceTokens(tx, athleteId, isSpent, pair.sealed);
     // Somebody came in between with the spent one, and was refused.
     if (refused) await reopenJobs(tx, await findJobsRefusedForAthlete(tx, athleteId));
   };

@@ -87,25 +87,28 @@ export async function saveTokens(tx: Queryable, athleteId: Int64, tokens: Sealed
 /**
  * Saves the pair that replaced a spent refresh token, unless the athlete has another one by now. An athlete
  * whom the spent one has brought into the state reconnect is healthy again.
- * @param spent the refresh token as it was stored
+ * @param isSpent whether a stored pair is the one that was replaced, under whichever key
  * @returns whether the athlete was in that state
  */
 export async function replaceTokens(
   tx: Queryable,
   athleteId: Int64,
-  spent: string,
+  isSpent: (stored: { accessToken: string; refreshToken: string }) => boolean,
   tokens: SealedTokens,
 ): Promise<boolean> {
-  const [row] = await tx.query<{ was: AthleteState }>(
-    `UPDATE athlete a SET access_token = $3, refresh_token = $4, token_expires_at = $5, updated_at = sync_now(),
-       state = CASE WHEN a.state = 'reconnect' THEN 'healthy' ELSE a.state END,
-       state_detail = CASE WHEN a.state = 'reconnect' THEN NULL ELSE a.state_detail END
-     FROM (SELECT athlete_id, state AS was FROM athlete WHERE athlete_id = $1 AND refresh_token = $2 FOR UPDATE) before
-     WHERE a.athlete_id = before.athlete_id
-     RETURNING before.was, pg_notify('activity_sync', 'athlete')`,
-    [athleteId, spent, tokens.accessToken, tokens.refreshToken, tokens.expiresAt],
+  const [stored] = await tx.query<{ accessToken: string; refreshToken: string; state: AthleteState }>(
+    `SELECT access_token AS "accessToken", refresh_token AS "refreshToken", state FROM athlete WHERE athlete_id = $1 FOR UPDATE`,
+    [athleteId],
   );
-  return row?.was === 'reconnect';
+  if (!stored || !isSpent(stored)) return false;
+  await tx.query(
+    `UPDATE athlete SET access_token = $2, refresh_token = $3, token_expires_at = $4, updated_at = sync_now(),
+       state = CASE WHEN state = 'reconnect' THEN 'healthy' ELSE state END,
+       state_detail = CASE WHEN state = 'reconnect' THEN NULL ELSE state_detail END
+     WHERE athlete_id = $1 RETURNING pg_notify('activity_sync', 'athlete')`,
+    [athleteId, tokens.accessToken, tokens.refreshToken, tokens.expiresAt],
+  );
+  return stored.state === 'reconnect';
 }
 
 /** Athletes whose tokens another key than the one of `prefix` has sealed, in order of their ids. */

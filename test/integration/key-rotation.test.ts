@@ -1,5 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { resealOutdatedTokens } from '../../src/flows/reseal-tokens.ts';
 import { createSecretBox } from '../../src/infra/secret-box.ts';
+import { openTestDatabase } from '../support/database.ts';
 import { ENCRYPTION_KEY, type Rig, startRig } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
@@ -51,5 +53,26 @@ describe('a rotation of TOKEN_ENCRYPTION_KEY', () => {
     await rig.startReplica({ TOKEN_ENCRYPTION_KEY: `${NEW_KEY},${ENCRYPTION_KEY}` });
     await until(async () => !newest.isOutdated((await tokens())[1]?.refresh_token ?? ''), 'the rotation');
     expect((await tokens())[0]).toEqual({ access_token: foreign, refresh_token: foreign });
+  });
+
+  it('costs no athlete whose new pair waits for the database to be back: it is saved in place of the spent one', async () => {
+    rig = await startRig({
+      proxied: true,
+      env: { SERVICE_ROLES: 'web', TOKEN_ENCRYPTION_KEY: `${ENCRYPTION_KEY},${NEW_KEY}` },
+    });
+    const athleteId = await rig.connectAthlete();
+    const direct = openTestDatabase(rig.database.url);
+    await direct.query('UPDATE athlete SET token_expires_at = now()');
+    const hold = rig.simulator.faults.add({ kind: 'hold', match: { path: /oauth\/token/ } });
+    const demanded = rig.service.accessTokens.get(athleteId);
+    await hold.held;
+    rig.proxy.cut();
+    hold.remove();
+    const rotated = await resealOutdatedTokens(direct, createSecretBox([NEW_KEY, ENCRYPTION_KEY]));
+    expect(rotated).toEqual({ resealed: 1, unreadable: 0 });
+    await direct.close();
+    rig.proxy.restore();
+    const token = await demanded;
+    expect(await rig.service.accessTokens.get(athleteId)).toBe(token);
   });
 });
