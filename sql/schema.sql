@@ -79,7 +79,7 @@ BEGIN
 
   WITH added AS (
     INSERT INTO activity_fetch_job AS j (activity_id, athlete_id, reason, force, aspect, event_time, created_at, requested_at)
-    SELECT r.activity_id, r.athlete_id, r.reason, r.force, coalesce(r.aspect, 'create'), r.event_time, v_now, v_now
+    SELECT r.activity_id, r.athlete_id, r.reason, r.force, coalesce(r.aspect, 'create'), event_order(r.event_time, NULL, v_now), v_now, v_now
     FROM unnest(p_requests) r ORDER BY r.activity_id
     ON CONFLICT ON CONSTRAINT activity_fetch_job_activity_once DO NOTHING
     RETURNING j.id, j.activity_id, j.athlete_id, j.boss_job_id,
@@ -830,6 +830,15 @@ END
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.event_order(p_event_time timestamp with time zone, p_newest timestamp with time zone, p_now timestamp with time zone)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT CASE WHEN p_event_time > p_now + interval '1 day' THEN greatest(p_newest, date_trunc('second', p_now)) ELSE p_event_time END
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.fetch_queue()
  RETURNS TABLE(boss_job_id uuid, activity_id bigint, waiting boolean, running boolean, completed boolean, ended boolean, lane integer, retry_count integer, attempts integer, max_attempts integer, start_after timestamp with time zone, started_on timestamp with time zone, changed_on timestamp with time zone, error text)
  LANGUAGE sql
@@ -886,6 +895,7 @@ BEGIN
     RAISE EXCEPTION 'the job of activity % was deleted while a request for it was being accepted', q.activity_id
       USING ERRCODE = 'serialization_failure';
   END IF;
+  q.event_time := event_order(q.event_time, r.event_time, sync_now());
   IF q.event_time < r.event_time OR (q.event_time = r.event_time AND r.aspect = 'delete' AND q.aspect <> 'delete') THEN
     RETURN ROW(r.activity_id, r.athlete_id, r.id, 'stale')::fetch_result;
   END IF;

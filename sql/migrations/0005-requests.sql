@@ -37,6 +37,13 @@ AS $$
     || '","data":{"activityId":"' || p_activity_id || '"}}'
 $$;
 
+-- Where an event stands among others: when the provider says, but one that it dates more than a day ahead counts as of
+-- now, or as of the newest one known: every later one would be stale for ever.
+CREATE FUNCTION event_order(p_event_time timestamptz, p_newest timestamptz, p_now timestamptz) RETURNS timestamptz LANGUAGE sql STABLE
+AS $$
+  SELECT CASE WHEN p_event_time > p_now + interval '1 day' THEN greatest(p_newest, date_trunc('second', p_now)) ELSE p_event_time END
+$$;
+
 -- Asks for fetches of athletes whose schedule is locked, at most one for each activity. Coalesces with
 -- what stands, by these rules:
 --   pending  joined: the stronger reason, force once set, the newest event
@@ -63,7 +70,7 @@ BEGIN
 
   WITH added AS (
     INSERT INTO activity_fetch_job AS j (activity_id, athlete_id, reason, force, aspect, event_time, created_at, requested_at)
-    SELECT r.activity_id, r.athlete_id, r.reason, r.force, coalesce(r.aspect, 'create'), r.event_time, v_now, v_now
+    SELECT r.activity_id, r.athlete_id, r.reason, r.force, coalesce(r.aspect, 'create'), event_order(r.event_time, NULL, v_now), v_now, v_now
     FROM unnest(p_requests) r ORDER BY r.activity_id
     ON CONFLICT ON CONSTRAINT activity_fetch_job_activity_once DO NOTHING
     RETURNING j.id, j.activity_id, j.athlete_id, j.boss_job_id,
@@ -121,6 +128,7 @@ BEGIN
     RAISE EXCEPTION 'the job of activity % was deleted while a request for it was being accepted', q.activity_id
       USING ERRCODE = 'serialization_failure';
   END IF;
+  q.event_time := event_order(q.event_time, r.event_time, sync_now());
   IF q.event_time < r.event_time OR (q.event_time = r.event_time AND r.aspect = 'delete' AND q.aspect <> 'delete') THEN
     RETURN ROW(r.activity_id, r.athlete_id, r.id, 'stale')::fetch_result;
   END IF;

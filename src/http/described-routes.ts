@@ -11,7 +11,9 @@ const webhookEvent = z.looseObject({
   aspect_type: z.enum(ASPECTS),
   owner_id: int64,
   subscription_id: int64,
-  event_time: z.int().meta({ description: 'Seconds since the epoch' }),
+  event_time: z
+    .int()
+    .meta({ description: 'Seconds since the epoch; one more than a day ahead counts as of its first delivery' }),
   updates: z.record(z.string(), z.unknown()).meta({ maxProperties: MAX_UPDATES }).nullish(),
 });
 

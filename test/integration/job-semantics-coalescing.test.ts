@@ -105,6 +105,24 @@ describe('a notification while the job is pending', () => {
     expect(await jobOf(id)).toMatchObject({ status: 'done', outcome: 'deleted' });
   });
 
+  it.each([
+    ['the first one heard', []],
+    ['a later one', ['create']],
+  ] as const)('an event that is far ahead of time makes none after it stale: %s', async (_case, before) => {
+    const id = newActivity();
+    const now = Math.floor(Date.now() / 1000);
+    for (const aspect of before) await deliver(id, aspect, now);
+    const farAhead = 32_000_000_000; // in the year 2984
+    expect(await deliver(id, 'update', farAhead)).toMatchObject({ status: 'accepted' });
+    expect(await deliver(id, 'update', farAhead)).toMatchObject({ status: 'duplicate' });
+    expect(await deliver(id, 'delete', now - 60)).toMatchObject({ status: 'stale' });
+    expect(await deliver(id, 'update', now + 60)).toMatchObject({ status: 'accepted' });
+    expect(await deliver(id, 'delete', now + 61)).toMatchObject({ status: 'accepted' });
+    await withWorker(async () => {
+      expect(await rig.untilJob(id, isDone)).toMatchObject({ outcome: 'deleted' });
+    });
+  });
+
   it('an exact repeat is acknowledged and counted, and changes nothing', async () => {
     const id = newActivity();
     const at = nextSecond();
