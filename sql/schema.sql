@@ -566,9 +566,20 @@ CREATE OR REPLACE FUNCTION public.budget_at(b rate_budget, p_at timestamp with t
 AS $function$
 DECLARE
   v_start timestamptz := date_bin(b.interval_ms * interval '1 ms', p_at, 'epoch');
+  v_set_back boolean := b.window_start > v_start + b.interval_ms * interval '1 ms';
   v_passed integer;
 BEGIN
-  IF v_start > b.window_start THEN
+  IF v_set_back THEN
+    IF b.blocked_until >= b.window_start THEN
+      b.blocked_until := '-infinity';
+    END IF;
+    b.window_start := v_start;
+    b.used := 0;
+    b.background_used := 0;
+    b.previous_used := 0;
+    b.next_used := 0;
+    b.throttled := false;
+  ELSIF v_start > b.window_start THEN
     v_passed := least(1000, round(extract(epoch FROM v_start - b.window_start) * 1000 / b.interval_ms));
     IF b.reduced_capacity IS NOT NULL THEN
       b.reduced_capacity := least(b.capacity,
@@ -584,7 +595,7 @@ BEGIN
     b.throttled := false;
     b.window_start := v_start;
   END IF;
-  IF (p_at AT TIME ZONE 'UTC')::date > b.day THEN
+  IF v_set_back OR (p_at AT TIME ZONE 'UTC')::date > b.day THEN
     b.day := (p_at AT TIME ZONE 'UTC')::date;
     b.daily_used := 0;
   END IF;

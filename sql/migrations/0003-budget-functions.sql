@@ -1,14 +1,27 @@
 -- The token bucket: a window's calls, counted as the provider counts them.
 
 -- The row as it stands at p_at: windows and days that have passed are rolled over. Reads nothing,
--- writes nothing. A reduced capacity recovers by a tenth of the configured one for each clean window.
+-- writes nothing. A reduced capacity recovers by a tenth of the configured one for each clean window. A window more
+-- than one ahead was begun by a clock that has been set back since: what was counted then, and a 429 of then, would keep
+-- the budget closed until that time comes. The provider's own figures tell what is left of the window of now.
 CREATE FUNCTION budget_at(b rate_budget, p_at timestamptz) RETURNS rate_budget LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
   v_start timestamptz := date_bin(b.interval_ms * interval '1 ms', p_at, 'epoch');
+  v_set_back boolean := b.window_start > v_start + b.interval_ms * interval '1 ms';
   v_passed integer;
 BEGIN
-  IF v_start > b.window_start THEN
+  IF v_set_back THEN
+    IF b.blocked_until >= b.window_start THEN
+      b.blocked_until := '-infinity';
+    END IF;
+    b.window_start := v_start;
+    b.used := 0;
+    b.background_used := 0;
+    b.previous_used := 0;
+    b.next_used := 0;
+    b.throttled := false;
+  ELSIF v_start > b.window_start THEN
     v_passed := least(1000, round(extract(epoch FROM v_start - b.window_start) * 1000 / b.interval_ms));
     IF b.reduced_capacity IS NOT NULL THEN
       b.reduced_capacity := least(b.capacity,
@@ -24,7 +37,7 @@ BEGIN
     b.throttled := false;
     b.window_start := v_start;
   END IF;
-  IF (p_at AT TIME ZONE 'UTC')::date > b.day THEN
+  IF v_set_back OR (p_at AT TIME ZONE 'UTC')::date > b.day THEN
     b.day := (p_at AT TIME ZONE 'UTC')::date;
     b.daily_used := 0;
   END IF;

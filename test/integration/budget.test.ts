@@ -121,3 +121,34 @@ function seededRandom(seed: number): () => number {
     return state / 2_147_483_647;
   };
 }
+
+describe('a database clock that was a year ahead for a while', () => {
+  const AHEAD_MS = 365 * 96 * WINDOW_MS;
+  const DAILY = { limit: 100, used: 0, dailyLimit: 30_000, dailyUsed: 30_000 };
+
+  it.each<[string, () => Promise<unknown>]>([
+    ['spent', () => rig.takeAll('webhook')],
+    ['half spent', () => rig.takeAll('webhook', 50)],
+    ['a 429 closed', () => rig.budget.take('webhook').then(() => rig.budget.block(undefined, 'HTTP 429'))],
+    ['whose day was spent', () => rig.budget.take('webhook').then(() => rig.budget.correct(DAILY, 10))],
+  ])('leaves no window of then behind, %s, that would be closed for a year', async (_case, spend) => {
+    await rig.goTo(AHEAD_MS);
+    await spend();
+    await rig.goTo(WINDOW_MS / 2);
+    expect((await rig.budget.read()).windowStart).toEqual(at(0));
+    const capacity = (await rig.budget.read()).capacity;
+    expect(await rig.takeAll('manual', 1)).toBe(1);
+    expect(await rig.takeAll('webhook')).toBe(capacity - 1);
+    await rig.goTo(WINDOW_MS + MINUTE_MS);
+    expect(await rig.takeAll('webhook', 10)).toBe(10);
+  });
+
+  it('forgets nothing of a window when it was ahead by less', async () => {
+    await rig.goTo(WINDOW_MS + GUARD_MS);
+    expect(await rig.takeAll('webhook', 60)).toBe(60);
+    await rig.goTo(WINDOW_MS - MINUTE_MS);
+    expect(await rig.takeAll('webhook')).toBe(40);
+    await rig.goTo(WINDOW_MS + MINUTE_MS);
+    expect(await rig.takeAll('webhook')).toBe(0);
+  });
+});
