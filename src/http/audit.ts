@@ -36,7 +36,7 @@ export function createAudit(database: Database, logger: Logger): Audit {
   // The change is made by then: an entry without its result says less than one with it, but no lie.
   const end = async (id: Int64, result: AuditNote & { status: number }): Promise<void> => {
     try {
-      await endAuditEntry(database, id, result);
+      await database.transaction((tx) => endAuditEntry(tx, id, result));
     } catch (error) {
       logger.warn('the result of a change is missing in the audit', {
         component: 'audit',

@@ -32,9 +32,9 @@ export async function beginAuditEntry(
   return (row as { id: string }).id;
 }
 
-/** Adds the result. An entry whose athlete was erased meanwhile keeps its emptied target. */
+/** Adds the result, inside the caller's transaction. Of an athlete who was erased meanwhile nothing is written. */
 export async function endAuditEntry(
-  database: Queryable,
+  tx: Queryable,
   id: Int64,
   result: {
     status: number;
@@ -43,11 +43,20 @@ export async function endAuditEntry(
     athleteId?: Int64 | undefined;
   },
 ): Promise<void> {
-  await database.query(
+  const { status, target, detail, athleteId } =
+    result.athleteId === undefined || (await keepAthlete(tx, result.athleteId)) ? result : { status: result.status };
+  await tx.query(
     `UPDATE audit_entry SET status = $2, target = coalesce($3, target), detail = detail || $4::text::jsonb, athlete_id = coalesce($5, athlete_id)
      WHERE id = $1`,
-    [id, result.status, result.target ?? null, JSON.stringify(result.detail ?? {}), result.athleteId ?? null],
+    [id, status, target ?? null, JSON.stringify(detail ?? {}), athleteId ?? null],
   );
+}
+
+/** Keeps an athlete from being erased until the transaction ends. @returns false when nothing is known of them */
+async function keepAthlete(tx: Queryable, athleteId: Int64): Promise<boolean> {
+  const scheduled = await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR KEY SHARE', [athleteId]);
+  const connected = await tx.query('SELECT FROM athlete WHERE athlete_id = $1 FOR KEY SHARE', [athleteId]);
+  return scheduled.length + connected.length > 0;
 }
 
 /** Entries, newest first. @param beforeId the id of the last entry of the page before */

@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Request } from 'express';
+import { createAudit } from '../../src/http/audit.ts';
+import { createSilentLogger } from '../../src/infra/logger.ts';
 import { createSecretBox } from '../../src/infra/secret-box.ts';
+import { eraseAthleteRows, lockForErasure } from '../../src/store/erasure.ts';
 import { ask } from '../support/admin.ts';
 import { ENCRYPTION_KEY, type Rig, startRig } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
 beforeAll(async () => {
@@ -48,6 +53,32 @@ describe('DELETE /api/admin/athletes/{id}', () => {
     expect(entries).toContainEqual(
       expect.objectContaining({ action: 'DELETE /api/admin/athletes/:id', target: null, status: 200 }),
     );
+  });
+
+  it('leaves no particulars of a change in the audit that ends only after it', async () => {
+    const owner = await rig.connectAthlete('Leaver');
+    const { database } = rig.service;
+    const audit = createAudit(database, createSilentLogger());
+    const request = { method: 'POST', params: {}, query: {} } as unknown as Request;
+    const ending = await database.transaction(async (tx) => {
+      const ended = audit.accompany('admin', request, '/api/admin/activity-jobs', async () => {
+        await lockForErasure(tx, owner);
+        await eraseAthleteRows(tx, owner);
+        return { status: 201, audit: { target: owner, athleteId: owner, detail: { athleteId: owner } } };
+      });
+      let isOver = false;
+      void ended.then(() => {
+        isOver = true;
+      });
+      const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+      await until(async () => isOver || (await database.query(waits)).length > 0, 'the end of the entry, or its wait');
+      return { ended };
+    });
+    await ending.ended;
+    expect(await rowsOf(owner)).toBe(0);
+    expect((await ask(rig, 'GET', '/api/admin/audit?limit=1')).body.entries).toMatchObject([
+      { action: 'POST /api/admin/activity-jobs', status: 201, target: null, detail: {} },
+    ]);
   });
 
   it('erases also when the provider cannot be told', async () => {
