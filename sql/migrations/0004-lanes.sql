@@ -171,7 +171,8 @@ END
 $$;
 
 -- Wakes every lane that has waiting jobs and no due time: the net under everything above. Walks the
--- lanes, not the jobs. Returns how many it woke; more than none says that something went past us.
+-- lanes, not the jobs, and so not in the order of the athletes: it waits for none, one who is locked comes next time.
+-- Returns how many it woke; more than none says that something went past us.
 CREATE FUNCTION wake_forgotten_lanes() RETURNS integer LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -181,15 +182,17 @@ BEGIN
   LOOP
     SELECT max(f.lane) INTO v_lane FROM fetch_queue() f WHERE f.waiting AND f.lane < v_lane;
     EXIT WHEN v_lane IS NULL;
+    PERFORM FROM athlete_schedule s
+    WHERE s.lane = v_lane / 4
+      AND CASE v_lane % 4 WHEN 1 THEN s.webhook_due_at WHEN 2 THEN s.manual_due_at ELSE s.polling_due_at END IS NULL
+    FOR UPDATE SKIP LOCKED;
+    CONTINUE WHEN NOT FOUND;
     UPDATE athlete_schedule s SET
       webhook_due_at = CASE v_lane % 4 WHEN 1 THEN coalesce(s.webhook_due_at, greatest(sync_now(), s.cooldown_until)) ELSE s.webhook_due_at END,
       manual_due_at = CASE v_lane % 4 WHEN 2 THEN coalesce(s.manual_due_at, greatest(sync_now(), s.cooldown_until)) ELSE s.manual_due_at END,
       polling_due_at = CASE v_lane % 4 WHEN 3 THEN coalesce(s.polling_due_at, greatest(sync_now(), s.cooldown_until)) ELSE s.polling_due_at END
-    WHERE s.lane = v_lane / 4
-      AND CASE v_lane % 4 WHEN 1 THEN s.webhook_due_at WHEN 2 THEN s.manual_due_at ELSE s.polling_due_at END IS NULL;
-    IF FOUND THEN
-      v_woken := v_woken + 1;
-    END IF;
+    WHERE s.lane = v_lane / 4;
+    v_woken := v_woken + 1;
   END LOOP;
   IF v_woken > 0 THEN
     PERFORM pg_notify('activity_sync', 'fetch');

@@ -138,7 +138,7 @@ interface TakenRow {
 }
 
 /** Wakes lanes whose due time was lost. @returns how many; more than none is worth a warning */
-export async function wakeForgottenLanes(database: Database): Promise<number> {
+export async function wakeForgottenLanes(database: Queryable): Promise<number> {
   const [row] = await database.query<{ woken: number }>('SELECT wake_forgotten_lanes() AS woken', []);
   return row?.woken ?? 0;
 }

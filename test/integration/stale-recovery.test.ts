@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createClaimRuns } from '../../src/queue/claim.ts';
 import { acceptActivityEvents } from '../../src/queue/requests.ts';
-import { rescueStaleRuns } from '../../src/queue/rescue.ts';
+import { rescueStaleRuns, wakeForgottenLanes } from '../../src/queue/rescue.ts';
 import { type Rig, startRig } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
@@ -77,5 +77,20 @@ describe('a last attempt that is stale', () => {
 
     expect(await rescue()).toEqual({ taken: 1, problem: undefined });
     expect(await rig.untilJob(id, () => true)).toMatchObject({ status: 'pending', attempts: 0 });
+  });
+});
+
+describe('athletes whose due times were lost, of whom somebody has locked one', () => {
+  it('are woken but for that one, who follows when they are free', async () => {
+    const { database } = rig.service;
+    const athletes = [await rig.connectAthlete(), await rig.connectAthlete(), await rig.connectAthlete()];
+    for (const athleteId of athletes) await rig.simulator.createActivityAndNotify(athleteId);
+    await database.query('UPDATE athlete_schedule SET webhook_due_at = NULL WHERE athlete_id = ANY ($1)', [athletes]);
+    const impatient = database.openPipeline({ lockTimeoutMs: 2000 });
+    await database.transaction(async (tx) => {
+      await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR UPDATE', [athletes[1]]);
+      expect(await wakeForgottenLanes(impatient)).toBe(2);
+    });
+    expect(await wakeForgottenLanes(impatient)).toBe(1);
   });
 });
