@@ -881,7 +881,7 @@ CREATE OR REPLACE FUNCTION public.forget_job_counts()
  LANGUAGE plpgsql
 AS $function$
 BEGIN
-  DELETE FROM job_count;
+  TRUNCATE job_count;
   RETURN NULL;
 END
 $function$

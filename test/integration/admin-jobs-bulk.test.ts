@@ -4,6 +4,7 @@ import { ask } from '../support/admin.ts';
 import { finishJob } from '../support/finish-job.ts';
 import { request } from '../support/requests.ts';
 import { type Rig, startRig } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
 let lastId = 7_000_000_000_000_000n;
@@ -140,5 +141,19 @@ describe('the kept counts', () => {
     expect(await database.query(kept)).toEqual(await database.query(counted));
     await Promise.all([1, 2, 3, 4].map(() => database.query('SELECT compact_job_counts()')));
     expect(await database.query(kept)).toEqual(await database.query(counted));
+  });
+
+  it('are none once the jobs are truncated, though they are being folded just then', async () => {
+    const { database } = rig.service;
+    await request(rig, newId(), '62', 'polling');
+    const truncating = await database.transaction(async (tx) => {
+      await tx.query('SELECT compact_job_counts()');
+      const truncated = database.query('TRUNCATE activity_fetch_job CASCADE');
+      const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'TRUNCATE%' AND wait_event_type = 'Lock'`;
+      await until(async () => (await database.query(waits)).length > 0, 'a wait of the truncation');
+      return { truncated };
+    });
+    await truncating.truncated;
+    expect(await database.query('SELECT * FROM job_count')).toEqual([]);
   });
 });
