@@ -8,6 +8,8 @@ import type { Logger } from './logger.ts';
 const MIGRATIONS = new URL('../../sql/migrations/', import.meta.url);
 const LOCK = `hashtextextended('activity-sync migrate', 0)`;
 const OLDEST_SERVER = 150_000; // PostgreSQL 15
+// After so long without a word from its session the server ends it, and with it the lock: its host may be gone.
+const LOCK_IDLE_MS = 60_000;
 
 /** The schema cannot be brought to what this version needs; the message says what to do. */
 export class MigrationError extends Error {
@@ -19,9 +21,15 @@ export class MigrationError extends Error {
  * Brings the database to this version's schema: pg-boss's own first, then each file of sql/migrations in
  * a transaction of its own, forward only. Any number of processes may run it at once: one works, the
  * others wait and find nothing to do.
+ * @param options.lockIdleMs for how long the lock of a process that is gone without a word keeps the others waiting
  * @throws MigrationError for a server that cannot be reached or is too old, or a schema newer than this version
  */
-export async function migrate(options: { connectionString: string; logger: Logger }): Promise<void> {
+export async function migrate(options: {
+  connectionString: string;
+  logger: Logger;
+  lockIdleMs?: number;
+}): Promise<void> {
+  const lockIdleMs = options.lockIdleMs ?? LOCK_IDLE_MS;
   const onError = (error: Error) =>
     options.logger.warn('connection lost while migrating', { component: 'migrate', error: error.message });
   const database = openDatabase({
@@ -38,12 +46,15 @@ export async function migrate(options: { connectionString: string; logger: Logge
     // Held by this session for as long as the whole migration takes.
     const lock = await database.pool.connect();
     lock.on('error', onError); // the pool does not listen while a connection is out
+    let signOfLife: unknown;
     try {
+      await lock.query(`SET idle_session_timeout = ${lockIdleMs}`);
       const { rows } = await lock.query(`SELECT pg_try_advisory_lock(${LOCK}) AS ours`);
       if (!rows[0].ours) {
         options.logger.info('another process migrates the database; waiting for it', { component: 'migrate' });
         await lock.query(`SELECT pg_advisory_lock(${LOCK})`);
       }
+      signOfLife = systemClock.setInterval(() => lock.query('SELECT').catch(() => undefined), lockIdleMs / 4);
       const boss = createBoss({
         database,
         clock: systemClock,
@@ -61,6 +72,7 @@ export async function migrate(options: { connectionString: string; logger: Logge
         await boss.stop({ graceful: false, close: false });
       }
     } finally {
+      systemClock.clearInterval(signOfLife);
       lock.release(true); // closing the connection frees the lock, whatever happened
     }
   } finally {

@@ -120,3 +120,34 @@ describe('a database that goes away while a process waits for another that migra
     await proxy.close();
   });
 });
+
+describe('a process that is gone without a word while it migrates', () => {
+  it('holds up the next one only until the server finds its lock idle', async () => {
+    const url = new URL(empty.url);
+    const proxy = await startTcpProxy(Number(url.port));
+    url.port = String(proxy.port);
+    const gone = new Promise<void>((resolve) => proxy.holdFrom('schema_migration', resolve));
+    const vanished = migrate({ connectionString: url.href, logger: createSilentLogger(), lockIdleMs: 200 }).catch(
+      (error: Error) => error,
+    );
+    await gone;
+    await run();
+    expect(await applied()).toEqual(await migrationNames());
+    await proxy.close();
+    expect(await vanished).toBeInstanceOf(Error);
+  });
+
+  it('is not taken for gone because it works for longer than that', async () => {
+    await database.query('CREATE TABLE schema_migration (name text PRIMARY KEY, applied_at timestamptz DEFAULT now())');
+    const migrated = await database.transaction(async (tx) => {
+      await tx.query('LOCK TABLE schema_migration');
+      const migrating = migrate({ connectionString: empty.url, logger: createSilentLogger(), lockIdleMs: 200 });
+      const heldForLong = `SELECT FROM pg_locks JOIN pg_stat_activity a USING (pid) WHERE locktype = 'advisory' AND granted
+        AND a.datname = current_database() AND a.backend_start < clock_timestamp() - interval '1 second'`;
+      await until(async () => (await database.query(heldForLong)).length > 0, 'a lock that is kept');
+      return { migrating };
+    });
+    await migrated.migrating;
+    expect(await applied()).toEqual(await migrationNames());
+  });
+});
