@@ -845,9 +845,7 @@ CREATE OR REPLACE FUNCTION public.event_order(p_event_time timestamp with time z
  RETURNS timestamp with time zone
  LANGUAGE sql
  STABLE
-AS $function$
-  SELECT CASE WHEN p_event_time > p_now + interval '1 day' THEN greatest(p_newest, date_trunc('second', p_now)) ELSE p_event_time END
-$function$
+AS $function$ SELECT CASE WHEN p_event_time > p_now + interval '1 day' THEN greatest(p_newest, date_trunc('second', p_now)) ELSE p_event_time END $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.fetch_queue()

@@ -40,9 +40,7 @@ $$;
 -- Where an event stands among others: when the provider says, but one that it dates more than a day ahead counts as of
 -- now, or as of the newest one known: every later one would be stale for ever.
 CREATE FUNCTION event_order(p_event_time timestamptz, p_newest timestamptz, p_now timestamptz) RETURNS timestamptz LANGUAGE sql STABLE
-AS $$
-  SELECT CASE WHEN p_event_time > p_now + interval '1 day' THEN greatest(p_newest, date_trunc('second', p_now)) ELSE p_event_time END
-$$;
+AS $$ SELECT CASE WHEN p_event_time > p_now + interval '1 day' THEN greatest(p_newest, date_trunc('second', p_now)) ELSE p_event_time END $$;
 
 -- Asks for fetches of athletes whose schedule is locked, at most one for each activity. Coalesces with
 -- what stands, by these rules:

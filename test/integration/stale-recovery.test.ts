@@ -42,41 +42,70 @@ describe('stale jobs, of which one is of an athlete whom somebody has locked', (
 });
 
 describe('a last attempt that is stale', () => {
+  const waitsFor = (query: string) =>
+    until(
+      async () =>
+        (
+          await rig.service.database.query(
+            `SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE $1 AND wait_event_type = 'Lock'`,
+            [`%${query}%`],
+          )
+        ).length > 0,
+      `a wait of ${query}`,
+    );
+  const eventOf = (ownerId: string, objectId: string) => ({
+    objectId,
+    ownerId,
+    aspect: 'update' as const,
+    eventTime: '2100-01-01T00:00:00Z',
+    subscriptionId: '1',
+    updates: {},
+  });
+  /** An activity whose job has one attempt left, and waits. */
+  const onLastAttempt = async (athleteId: string): Promise<string> => {
+    const { id } = await rig.simulator.createActivityAndNotify(athleteId);
+    await rig.service.database.query(
+      'UPDATE pgboss.job SET retry_count = 5, retry_limit = 5 WHERE singleton_key = $1',
+      [id],
+    );
+    return id;
+  };
+
   it('is followed by a run for an event that came during it, though its delivery had begun before and waited', async () => {
     const { database, boss } = rig.service;
     const [other, athleteId] = [await rig.connectAthlete(), await rig.connectAthlete()];
-    const { id } = await rig.simulator.createActivityAndNotify(athleteId);
-    await database.query(`UPDATE pgboss.job SET retry_count = 5, retry_limit = 5 WHERE singleton_key = $1`, [id]);
-    const eventOf = (ownerId: string, objectId: string) => ({
-      objectId,
-      ownerId,
-      aspect: 'update' as const,
-      eventTime: '2100-01-01T00:00:00Z',
-      subscriptionId: '1',
-      updates: {},
-    });
+    const id = await onLastAttempt(athleteId);
     const events = [eventOf(other, rig.simulator.addActivity(other).id), eventOf(athleteId, id)];
-
     await database.query('INSERT INTO athlete_schedule (athlete_id) VALUES ($1)', [other]);
-    const delivered = await database.transaction(async (tx) => {
+    const { delivery } = await database.transaction(async (tx) => {
       await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR UPDATE', [other]);
       const delivery = acceptActivityEvents(database, events);
-      await until(
-        async () =>
-          (
-            await database.query(
-              `SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%accept_events%' AND wait_event_type = 'Lock'`,
-            )
-          ).length > 0,
-        'a delivery that waits',
-      );
+      await waitsFor('accept_events');
       expect((await createClaimRuns(database, boss)(1, 60_000)).runs).toMatchObject([{ activityId: id, attempts: 5 }]);
       return { delivery };
     });
-    expect(await delivered.delivery).toMatchObject([{ result: 'accepted' }, { result: 'accepted' }]);
+    expect(await delivery).toMatchObject([{ result: 'accepted' }, { result: 'accepted' }]);
 
     expect(await rescue()).toEqual({ taken: 1, problem: undefined });
     expect(await rig.untilJob(id, () => true)).toMatchObject({ status: 'pending', attempts: 0 });
+  });
+
+  it('is followed by none for an event that came before it, though its claim had begun before that and waited', async () => {
+    const { database, boss } = rig.service;
+    await database.query("UPDATE athlete_schedule SET webhook_due_at = 'infinity'"); // the jobs before stay where they are
+    const athleteId = await rig.connectAthlete();
+    const id = await onLastAttempt(athleteId);
+    const { claim } = await database.transaction(async (tx) => {
+      await tx.query('SELECT lock_budget()');
+      const claim = createClaimRuns(database, boss)(1, 60_000);
+      await waitsFor('claim_runs');
+      await acceptActivityEvents(database, [eventOf(athleteId, id)]);
+      return { claim };
+    });
+    expect((await claim).runs).toMatchObject([{ activityId: id, attempts: 5, version: 2 }]);
+
+    expect(await rescue()).toEqual({ taken: 1, problem: undefined });
+    expect(await rig.untilJob(id, () => true)).toMatchObject({ status: 'failed', outcome: 'exhausted' });
   });
 });
 
