@@ -172,9 +172,12 @@ export function createMetrics() {
  */
 function startAtZero(metrics: Metrics): void {
   for (const aspect_type of ASPECTS) {
-    for (const result of ['accepted', 'duplicate', 'stale', 'unavailable']) {
-      metrics.webhookEvents.inc({ object_type: 'activity', aspect_type, result }, 0);
+    for (const result of ['accepted', 'stale', 'refused', 'unavailable', 'failed']) {
+      for (const object_type of ['activity', 'athlete'])
+        metrics.webhookEvents.inc({ object_type, aspect_type, result }, 0);
     }
+    metrics.webhookEvents.inc({ object_type: 'activity', aspect_type, result: 'duplicate' }, 0);
+    metrics.webhookEvents.inc({ object_type: 'athlete', aspect_type, result: 'deauthorized' }, 0);
   }
   metrics.webhookEvents.inc({ object_type: 'unknown', aspect_type: 'unknown', result: 'refused' }, 0);
   for (const code of ACK_CODES) metrics.webhookAck.zero({ code });

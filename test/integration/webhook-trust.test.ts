@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto';
 import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import winston from 'winston';
+import { ASPECTS } from '../../src/domain/job.ts';
 import { createKnownSubscriptions } from '../../src/flows/known-subscriptions.ts';
 import { createRefusalLog } from '../../src/http/refusal-log.ts';
 import { readWebhookEvent } from '../../src/http/webhook-event.ts';
@@ -171,6 +172,26 @@ describe('the subscription that a delivery names', () => {
       }),
     });
     expect(elsewhere.status).toBe(403);
+    await rig.close();
+  });
+
+  it('is counted from zero where it is refused, whatever the delivery is about: an alert sees the first ones', async () => {
+    const rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
+    await saveSubscription(rig.service.database, { id: '7', callbackUrl: '' });
+    const refused = async () => {
+      const { values } = await rig.service.metrics.webhookEvents.get();
+      return values.filter(({ labels }) => labels.result === 'refused');
+    };
+    const before = await refused();
+    expect(before.every(({ value }) => value === 0)).toBe(true);
+    for (const object_type of ['activity', 'athlete'])
+      for (const aspect_type of ASPECTS)
+        expect((await rig.post(newEvent({ object_type, aspect_type, subscription_id: 8 }))).status).toBe(403);
+    expect((await rig.post('no JSON')).status).toBe(400);
+
+    const after = await refused();
+    expect(after.map(({ labels }) => labels)).toEqual(before.map(({ labels }) => labels));
+    expect(after.map(({ value }) => value)).toEqual(before.map(() => 1));
     await rig.close();
   });
 
