@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../domain/clock.ts';
 import { REASONS, STATUSES } from '../domain/job.ts';
+import type { Config } from '../infra/config.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
@@ -9,6 +10,7 @@ import { countAthletes } from '../store/athlete-list.ts';
 import { holdDuty, leaveDuty } from '../store/duties.ts';
 import { compactJobCounts, countJobsByReason } from '../store/job-counts.ts';
 import { sumWaits, WAIT_CAUSES, type Waits } from '../store/job-waits.ts';
+import { findLastSweepEnd } from '../store/polling-sweep.ts';
 import { findLastReceived } from '../store/webhook-events.ts';
 import { Repeater } from './repeater.ts';
 
@@ -19,6 +21,7 @@ export interface MetricsCollectorOptions {
   database: Database;
   budget: Budget;
   readWaits: () => Promise<Waits>;
+  config: Config;
   clock: Clock;
   logger: Logger;
   metrics: Metrics;
@@ -37,8 +40,10 @@ export class MetricsCollector {
 
   constructor(options: MetricsCollectorOptions) {
     this.#options = options;
-    clearQueueGauges(options.metrics);
-    const { clock, logger } = options;
+    const { clock, config, logger, metrics } = options;
+    clearQueueGauges(metrics);
+    // Whatever the roles: where no process polls, the others tell that one should.
+    metrics.pollingInterval.set(config.PROVIDER_AUTO_SYNC_ENABLED ? config.PROVIDER_WORKER_INTERVAL_MS / 1000 : 0);
     this.#repeater = new Repeater({
       name: 'metrics collection',
       everyMs: EVERY_MS,
@@ -107,6 +112,7 @@ export class MetricsCollector {
 
     const lastReceived = await findLastReceived(database);
     if (lastReceived) metrics.webhookLastReceived.set(secondsOf(lastReceived));
+    metrics.pollingLastFinished.set(await findLastSweepEnd(database));
   }
 }
 

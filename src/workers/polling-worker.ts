@@ -45,7 +45,7 @@ export class PollingWorker {
   }
 
   start(): void {
-    const { config, hub, logger, metrics, stopAfter } = this.#deps;
+    const { config, hub, logger, stopAfter } = this.#deps;
     const enabled = config.PROVIDER_AUTO_SYNC_ENABLED;
     logger.info(
       enabled
@@ -53,7 +53,6 @@ export class PollingWorker {
         : `polling sync worker is disabled by PROVIDER_AUTO_SYNC_ENABLED (stop-after ${stopAfter})`,
       { component: COMPONENT, enabled, intervalMs: config.PROVIDER_WORKER_INTERVAL_MS, stopAfter },
     );
-    metrics.pollingInterval.set(enabled ? config.PROVIDER_WORKER_INTERVAL_MS / 1000 : 0);
     if (!enabled) return;
     this.#unsubscribe = [hub.on('polling', () => this.#loop.wake()), hub.on('budget', () => this.#loop.wake())];
     this.#loop.start();

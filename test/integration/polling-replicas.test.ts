@@ -69,6 +69,15 @@ describe('the polling interval', () => {
   });
 });
 
+describe('when nobody polls', () => {
+  it('a web process shows the interval and when the last sweep ended: an alert reads both', async () => {
+    rig = await startRig({ env: { SERVICE_ROLES: 'web', PROVIDER_AUTO_SYNC_ENABLED: 'true' } });
+    await untilMetric(rig, /^activity_sync_polling_interval_seconds 14400$/m);
+    await rig.service.database.query(`UPDATE polling_sweep SET finished_at = to_timestamp(1750000000)`);
+    await untilMetric(rig, /^activity_sync_polling_last_finished_timestamp_seconds 1750000000$/m);
+  }, 30_000);
+});
+
 async function untilMetric(of: Rig, line: RegExp): Promise<void> {
   while (!line.test(await (await fetch(`${of.service.url}/metrics`)).text())) {
     await new Promise((resolve) => setTimeout(resolve, 10));
