@@ -189,6 +189,13 @@ describe('rules with the label release', () => {
     expect(values('loki').lokiCanary).toEqual({ enabled: true, push: false });
   });
 
+  it('know the database instances by the job that Prometheus names after their monitor', () => {
+    const { namespace, name } = findResource('PodMonitor', 'activity-sync-db').metadata;
+    const [down] = alertsOf(readRuleFiles()).filter(({ alert }) => alert === 'DatabaseInstanceDown');
+    const jobs = [...(down?.expr ?? '').matchAll(/job="([^"]*)"/g)].map(([, job]) => job);
+    expect(jobs).toEqual([`${namespace}/${name}`]);
+  });
+
   it('find the labels that the collectors set', () => {
     const pods: string = values('alloy').alloy.configMap.content;
     for (const label of ['namespace', 'pod', 'container', 'source'])
