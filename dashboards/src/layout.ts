@@ -8,10 +8,10 @@ import {
   RowBuilder,
   TextBoxVariableBuilder,
 } from '@grafana/grafana-foundation-sdk/dashboard';
+import { readSettings } from '../../k8s/src/read-layers.ts';
 import type { PlacedPanel } from './panels.ts';
 
 const ROW_WIDTH = 24;
-const RUNBOOKS_DEFAULT = 'https://git.example.com/activity-sync/src/branch/main';
 
 export interface Row {
   title: string;
@@ -25,7 +25,8 @@ export type DashboardFile = Dashboard & { __inputs: object[]; __requires: object
  * Lays out rows of panels, each row under its title, and numbers the panels.
  *
  * The data sources are variables of the dashboard. An import by hand fills them from the inputs; a dashboard that the
- * sidecar loads takes the first data source of the type.
+ * sidecar loads takes the first data source of the type. Flux fills in nothing here, so the address of the runbooks
+ * is taken from the settings when the file is written.
  */
 export function layOut(text: { uid: string; title: string; description: string }, rows: Row[]): DashboardFile {
   const builder = new DashboardBuilder(text.title)
@@ -39,7 +40,9 @@ export function layOut(text: { uid: string; title: string; description: string }
     .readonly()
     .withVariable(dataSourceVariable('metrics', 'Metrics', 'prometheus', 'DS_METRICS'))
     .withVariable(dataSourceVariable('logs', 'Logs', 'loki', 'DS_LOGS'))
-    .withVariable(new TextBoxVariableBuilder('runbooks').label('Runbooks').defaultValue(RUNBOOKS_DEFAULT))
+    .withVariable(
+      new TextBoxVariableBuilder('runbooks').label('Runbooks').defaultValue(readSettings().RUNBOOK_BASE_URL ?? ''),
+    )
     .link(
       new DashboardLinkBuilder('Runbooks')
         .type(DashboardLinkType.Link)

@@ -44,12 +44,15 @@ export interface PlacedPanel {
   height: number;
 }
 
-/** Lines over time. */
+/**
+ * Lines over time.
+ * @param options.counted pattern of the legends of those lines that are counts beside others with a unit
+ */
 export function chart(
   text: PanelText,
   unit: string,
   queries: Query[],
-  options: { isStacked?: boolean; max?: number } = {},
+  options: { isStacked?: boolean; max?: number; counted?: string } = {},
 ): PlacedPanel {
   const builder = new TimeseriesPanelBuilder()
     .unit(unit)
@@ -59,10 +62,18 @@ export function chart(
     .targets(queries.map(metricQuery));
   if (options.isStacked) builder.stacking({ build: () => ({ mode: StackingMode.Normal, group: 'A' }) });
   if (options.max !== undefined) builder.max(options.max);
+  if (options.counted !== undefined)
+    builder.overrideByRegexp(options.counted, [
+      { id: 'unit', value: 'none' },
+      { id: 'custom.axisPlacement', value: 'right' },
+    ]);
   return placed(withText(builder, text).datasource(METRICS).build(), text.width ?? 8, 8);
 }
 
-/** One figure, green until `warn`, yellow until `bad`, then red; with `isLowBad` the other way round. */
+/**
+ * One figure, green until `warn`, yellow until `bad`, then red; with `isLowBad` the other way round. Asked for as it
+ * is now: of a time span Grafana would show the last value that there was, however long ago.
+ */
 export function figure(
   text: PanelText,
   unit: string,
@@ -85,7 +96,7 @@ export function figure(
     .unit(unit)
     .reduceOptions(new ReduceDataOptionsBuilder().calcs(['lastNotNull']))
     .thresholds(new ThresholdsConfigBuilder().mode(ThresholdsMode.Absolute).steps(steps as never))
-    .targets([metricQuery([expr, ''], 0)]);
+    .targets([new PrometheusQueryBuilder().expr(expr).legendFormat('').instant().refId('A').datasource(METRICS)]);
   return placed(withText(builder, text).datasource(METRICS).build(), text.width ?? 4, 4);
 }
 

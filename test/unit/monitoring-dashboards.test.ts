@@ -102,6 +102,38 @@ describe('every query of the dashboards', () => {
   });
 });
 
+describe('what a panel shows', () => {
+  type PanelJson = {
+    title: string;
+    type: string;
+    targets?: { expr: string; legendFormat: string; instant?: boolean }[];
+    fieldConfig?: { defaults: { unit?: string }; overrides: { matcher: { options: string } }[] };
+  };
+  const panels: PanelJson[] = dashboards.flatMap(({ dashboard }) => dashboard.panels);
+
+  it.each(panels.filter(({ fieldConfig }) => fieldConfig?.defaults.unit === 's'))(
+    '$title measures time in seconds, and counts without a unit',
+    ({ targets = [], fieldConfig }) => {
+      const counts = targets.filter(({ expr }) => /^sum(\(| by \(\w+\) \()increase\(/.test(expr));
+      for (const { legendFormat } of counts)
+        expect(fieldConfig?.overrides.some(({ matcher }) => new RegExp(matcher.options).test(legendFormat))).toBe(true);
+    },
+  );
+
+  it.each(panels.filter(({ type }) => type === 'stat'))(
+    '$title as it is now, not as it was when there was a last value',
+    ({ targets = [] }) => {
+      expect(targets.map(({ instant }) => instant)).toEqual(targets.map(() => true));
+    },
+  );
+
+  it.each(dashboards)('links of $file lead to the runbooks of the settings, as those of alerts do', ({ dashboard }) => {
+    const variable = dashboard.templating.list.find(({ name }: { name: string }) => name === 'runbooks');
+    const { data } = parse(readFileSync(join(root, 'k8s/flux/settings.yaml'), 'utf8'));
+    expect(variable.query).toBe(data.RUNBOOK_BASE_URL);
+  });
+});
+
 describe('the resource that carries the dashboards', () => {
   const kustomization = parse(readFileSync(join(root, 'dashboards/kustomization.yaml'), 'utf8'));
 

@@ -82,8 +82,9 @@ export function provider() {
       's',
       [
         ['sum(increase(activity_sync_provider_throttled_total[$__rate_interval]))', 'answers 429'],
-        ['clamp_min(max(activity_sync_budget_blocked_until_timestamp_seconds) - time(), 0)', 'stopped for (s)'],
+        ['clamp_min(max(activity_sync_budget_blocked_until_timestamp_seconds) - time(), 0)', 'stopped for'],
       ],
+      { counted: 'answers 429' },
     ),
     chart(
       { title: 'Token refreshes', description: 'By result.', runbook: 'provider.md#activitysynctokenrefreshfailing' },
@@ -131,6 +132,7 @@ export function pollingAndThumbnails() {
         ['max(activity_sync_polling_interval_seconds)', 'interval'],
         ['sum by (result) (increase(activity_sync_polling_sweeps_total[$__rate_interval]))', 'sweeps {{result}}'],
       ],
+      { counted: 'sweeps .+' },
     ),
     chart(
       { title: 'Thumbnails', description: 'By result.', runbook: 'polling.md#activitysyncthumbnailsfailing', width: 6 },
