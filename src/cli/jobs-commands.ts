@@ -64,6 +64,7 @@ export function addJobsCommands(program: Command, terminal: Terminal): void {
     .action(async (jobId: string | undefined, options: FilterOptions) => {
       if ((jobId === undefined) === (options.status === undefined))
         throw new CommandError('Give either a job id, or --status failed (or done) for all that fit.', EXIT.usage);
+      refuseFilterOfOne(jobId, options);
       const service = await mustFindService(options.url);
       if (jobId !== undefined) {
         const job = await service.send<Job>('POST', `${PATH}/${encodeURIComponent(jobId)}/retry`);
@@ -89,6 +90,13 @@ export function addJobsCommands(program: Command, terminal: Terminal): void {
       if (options.json) terminal.printJson({ deleted });
       else terminal.print(`Deleted ${deleted} ${deleted === 1 ? 'job' : 'jobs'}.`);
     });
+}
+
+// Passed over in silence, a filter would be believed.
+function refuseFilterOfOne(jobId: string | undefined, options: FilterOptions): void {
+  const given = (['athlete', 'activity', 'reason'] as const).filter((name) => options[name] !== undefined);
+  if (jobId !== undefined && given.length > 0)
+    throw new CommandError(`Job ${jobId} is one job: leave out --${given.join(' and --')}.`, EXIT.usage);
 }
 
 function withFilter(command: Command, statuses: string[]): Command {

@@ -1,5 +1,6 @@
 import { readVariables } from '../infra/config.ts';
 import { CommandError, EXIT } from './command-error.ts';
+import { inTypedNames } from './typed-names.ts';
 
 /** The running service's admin interface. */
 export interface ServiceClient {
@@ -106,14 +107,14 @@ async function request(
 
 function refusal(status: number, text: string): CommandError {
   const problem = readProblem(text);
-  const fields = (problem.errors ?? []).map(({ field, message }) => `\n  ${field} ${message}`).join('');
   // The service's own words are about the header that this program sends.
   if (status === 401)
     return new CommandError(
       'The service does not accept this ADMIN_TOKEN. Set the one that the service runs with.',
       EXIT.usage,
     );
-  const message = `${problem.detail ?? `The service answered ${status}.`}${fields}`;
+  const message =
+    (problem.errors && inTypedNames(problem.errors)) ?? problem.detail ?? `The service answered ${status}.`;
   if (status === 503) return new ServiceAwayError(message);
   return new CommandError(message, status === 400 ? EXIT.usage : EXIT.failed);
 }

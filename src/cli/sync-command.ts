@@ -1,8 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
+import type { Int64 } from '../domain/int64.ts';
 import type { SyncProgress } from '../flows/sync-progress.ts';
 import { CommandError, EXIT } from './command-error.ts';
 import { ServiceAwayError } from './service-client.ts';
+import { type SyncInput, toId, toSyncInput } from './sync-input.ts';
 import { shareOf, toProgressLine } from './sync-progress-line.ts';
 import { openSyncService, type SyncService } from './sync-service.ts';
 import { type Terminal, toTable } from './terminal.ts';
@@ -50,9 +52,14 @@ Examples:
     )
     .action(async (athleteId: string | undefined, options: SyncOptions) => {
       refuseMixture(athleteId, options);
+      const wanted = {
+        begun: toSyncInput(athleteId, options),
+        follow: options.follow === undefined ? undefined : toId('--follow', options.follow),
+        cancel: options.cancel === undefined ? undefined : toId('--cancel', options.cancel),
+      };
       const service = await openSyncService(options.url);
       try {
-        await run(service, athleteId, options, terminal);
+        await run(service, wanted, options, terminal);
       } finally {
         await service.close();
       }
@@ -69,16 +76,15 @@ function refuseMixture(athleteId: string | undefined, options: SyncOptions): voi
 
 async function run(
   service: SyncService,
-  athleteId: string | undefined,
+  { begun, follow: followed, cancel }: { begun: SyncInput; follow: Int64 | undefined; cancel: Int64 | undefined },
   options: SyncOptions,
   terminal: Terminal,
 ): Promise<void> {
   const show = (sync: SyncProgress) => (options.json ? terminal.printJson(sync) : terminal.print(toProgressLine(sync)));
   if (options.list) return printList(await service.list(), options, terminal);
-  if (options.cancel !== undefined) return show(await service.cancel(options.cancel));
-  if (options.follow !== undefined) return show(await follow(service, options.follow, terminal));
-  const { after, before, force = false } = options;
-  const id = await service.begin({ athleteId, after, before, force });
+  if (cancel !== undefined) return show(await service.cancel(cancel));
+  if (followed !== undefined) return show(await follow(service, followed, terminal));
+  const id = await service.begin(begun);
   if (service.remark) terminal.note(service.remark);
   if (options.wait) return show(await follow(service, id, terminal));
   if (options.json) return terminal.printJson({ id });

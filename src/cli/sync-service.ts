@@ -1,26 +1,18 @@
-import { type Int64, toInt64 } from '../domain/int64.ts';
-import { toEpochSeconds } from '../domain/moment.ts';
+import type { Int64 } from '../domain/int64.ts';
 import { createSyncs, type SyncProgress, SyncRefusedError, type Syncs } from '../flows/sync-progress.ts';
 import { readVariables } from '../infra/config.ts';
 import { openDatabase } from '../infra/database.ts';
 import { createBudget } from '../queue/budget.ts';
-import { CommandError, EXIT } from './command-error.ts';
+import { CommandError } from './command-error.ts';
 import { findService, type ServiceClient } from './service-client.ts';
-
-/** What a sync is asked for, as typed. */
-export interface SyncInput {
-  athleteId: string | undefined;
-  after: string | undefined;
-  before: string | undefined;
-  force: boolean;
-}
+import type { SyncInput } from './sync-input.ts';
 
 /** Bulk syncs, through the running service or, where none answers, its database. */
 export interface SyncService {
   begin(input: SyncInput): Promise<string>;
-  show(id: string): Promise<SyncProgress>;
+  show(id: Int64): Promise<SyncProgress>;
   list(): Promise<SyncProgress[]>;
-  cancel(id: string): Promise<SyncProgress>;
+  cancel(id: Int64): Promise<SyncProgress>;
   /** Said once, when a sync is begun. */
   readonly remark: string | undefined;
   close(): Promise<void>;
@@ -35,12 +27,11 @@ export async function openSyncService(url: string | undefined): Promise<SyncServ
 }
 
 function overHttp(service: ServiceClient): SyncService {
-  const path = (id: string) => `/api/admin/syncs/${encodeURIComponent(id)}`;
+  const path = (id: Int64) => `/api/admin/syncs/${id}`;
   return {
-    begin: async ({ athleteId, after, before, force }) => {
-      const where =
-        athleteId === undefined ? '/api/admin/sync' : `/api/admin/athletes/${encodeURIComponent(athleteId)}/sync`;
-      return (await service.send<{ id: string }>('POST', where, { after, before, force })).id;
+    begin: async ({ athleteId, afterS, beforeS, force }) => {
+      const where = athleteId === undefined ? '/api/admin/sync' : `/api/admin/athletes/${athleteId}/sync`;
+      return (await service.send<{ id: string }>('POST', where, { after: afterS, before: beforeS, force })).id;
     },
     show: (id) => service.send('GET', path(id)),
     list: async () => (await service.send<{ syncs: SyncProgress[] }>('GET', `/api/admin/syncs?limit=${LISTED}`)).syncs,
@@ -69,13 +60,13 @@ async function overDatabase(): Promise<SyncService> {
     now: Date.now,
     cooldownMs: config.PROVIDER_ATHLETE_COOLDOWN,
   });
-  const show = async (id: string) => mustExist(id, await syncs.find(toId(id)));
+  const show = async (id: Int64) => mustExist(id, await syncs.find(id));
   return {
     begin: (input) => beginIn(syncs, input),
     show,
     list: () => syncs.list(LISTED),
     cancel: async (id) => {
-      const cancelled = mustExist(id, await syncs.cancel(toId(id)));
+      const cancelled = mustExist(id, await syncs.cancel(id));
       const sync = await show(id);
       if (!cancelled && sync.state !== 'cancelled')
         throw new CommandError(`Sync ${id} has ended already; it is ${sync.state}.`);
@@ -87,30 +78,12 @@ async function overDatabase(): Promise<SyncService> {
 }
 
 async function beginIn(syncs: Syncs, input: SyncInput): Promise<string> {
-  const afterS = toSeconds('--after', input.after);
-  const beforeS = toSeconds('--before', input.before);
-  if (afterS !== undefined && beforeS !== undefined && afterS >= beforeS)
-    throw new CommandError('--before must be later than --after.', EXIT.usage);
   try {
-    const athleteId = input.athleteId === undefined ? undefined : toId(input.athleteId);
-    return await syncs.start({ athleteId, afterS, beforeS, force: input.force });
+    return await syncs.start(input);
   } catch (error) {
     if (error instanceof SyncRefusedError) throw new CommandError(error.message);
     throw error;
   }
-}
-
-function toSeconds(option: string, value: string | undefined): number | undefined {
-  const seconds = value === undefined ? undefined : toEpochSeconds(value);
-  if (value !== undefined && seconds === undefined)
-    throw new CommandError(`${option} must be a time: ISO 8601, or whole seconds since the epoch.`, EXIT.usage);
-  return seconds;
-}
-
-function toId(text: string): Int64 {
-  const id = toInt64(text);
-  if (id === undefined) throw new CommandError(`"${text}" is not an id.`, EXIT.usage);
-  return id;
 }
 
 function mustExist<T>(id: string, found: T | undefined): T {

@@ -94,7 +94,7 @@ describe('sync', () => {
     });
     expect(await run(['sync', tooLarge], await away())).toMatchObject({
       code: 2,
-      err: `Error: "${tooLarge}" is not an id.\n`,
+      err: `Error: The athlete’s id must be a whole number from 1 to 9223372036854775807, not "${tooLarge}".\n`,
     });
   });
 });

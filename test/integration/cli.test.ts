@@ -41,7 +41,22 @@ describe('the command line', () => {
     [['jobs', 'purge'], '--status'],
     [['jobs', 'retry'], 'Give either a job id, or --status'],
     [['sync', '5', '--list'], 'use one of --follow, --cancel and --list'],
-    [['sync', '--after', 'yesterday'], 'body.after must be a time'],
+    [['jobs', 'retry', '3', '--athlete', '5'], 'Job 3 is one job: leave out --athlete'],
+    [['jobs', 'list', '--limit', '0'], 'Error: --limit must be a whole number from 1 to 200.\n'],
+    [
+      ['jobs', 'list', '--athlete', 'x', '--activity', 'y'],
+      '--athlete must be a whole number from 1 to 9223372036854775807.\n  --activity must',
+    ],
+    [['jobs', 'purge', '--status', 'done', '--older-than', 'x'], 'Error: --older-than must be a whole number'],
+    [['jobs', 'retry', 'first'], 'Error: The id must be a whole number'],
+    [['sync', '--after', 'yesterday'], 'Error: --after must be a time'],
+    [['sync', '--after', '2025-01-02', '--before', '2025-01-01'], 'Error: --before must be later than --after.\n'],
+    [['sync', 'first'], 'Error: The athlete’s id must be a whole number from 1 to 9223372036854775807, not "first".\n'],
+    [
+      ['sync', '--follow', 'first'],
+      'Error: --follow must be a whole number from 1 to 9223372036854775807, not "first".\n',
+    ],
+    [['webhook', 'create', '--callback-url', 'here'], 'Error: --callback-url must be an http or https address.\n'],
     [['setup-webhooks', 'destroy'], 'Allowed choices are create'],
     [['webhook', 'list', '--url', 'nowhere'], '--url must be an http or https address'],
   ])('ends with 2 for wrong usage: %j', async (args, expected) => {
