@@ -27,25 +27,28 @@ export function createSubscriptions(
   provider: SubscriptionCalls,
   known: KnownSubscriptions,
 ): Subscriptions {
+  const list = async (): Promise<Subscription[]> => {
+    const answers = await provider.listSubscriptions();
+    for (const answer of answers)
+      await saveSubscription(database, { id: answer.id, callbackUrl: answer.callback_url ?? '' });
+    known.refresh();
+    return answers.map((answer) => ({
+      id: answer.id,
+      callbackUrl: answer.callback_url ?? '',
+      createdAt: answer.created_at ?? null,
+      updatedAt: answer.updated_at ?? null,
+    }));
+  };
   return {
     create: async (callbackUrl, verifyToken) => {
-      const id = await provider.createSubscription({ callbackUrl, verifyToken });
+      const id = await provider.createSubscription({ callbackUrl, verifyToken }).catch(async (error: unknown) => {
+        throw (await explainByExisting(error, callbackUrl, list)) ?? error;
+      });
       await saveSubscription(database, { id, callbackUrl });
       known.refresh();
       return { id, callbackUrl };
     },
-    list: async () => {
-      const answers = await provider.listSubscriptions();
-      for (const answer of answers)
-        await saveSubscription(database, { id: answer.id, callbackUrl: answer.callback_url ?? '' });
-      known.refresh();
-      return answers.map((answer) => ({
-        id: answer.id,
-        callbackUrl: answer.callback_url ?? '',
-        createdAt: answer.created_at ?? null,
-        updatedAt: answer.updated_at ?? null,
-      }));
-    },
+    list,
     delete: async (id) => {
       let existed = true;
       try {
@@ -59,4 +62,26 @@ export function createSubscriptions(
       return existed;
     },
   };
+}
+
+// The provider allows an application one subscription. Its refusal does not say which one stands, nor is the form of
+// its words relied upon, so the subscriptions are looked at.
+async function explainByExisting(
+  refusal: unknown,
+  callbackUrl: string,
+  list: Subscriptions['list'],
+): Promise<ProviderError | undefined> {
+  if (!(refusal instanceof ProviderError && refusal.code === 'REFUSED')) return undefined;
+  // The refusal is what was asked about; that the list cannot be had as well adds nothing to it.
+  const [standing] = await list().catch(() => []);
+  if (!standing) return undefined;
+  const advice =
+    standing.callbackUrl === callbackUrl
+      ? 'for this same address: npm run webhook:doctor says whether its deliveries can arrive'
+      : `for ${standing.callbackUrl}, and is allowed one: delete it first, with npm run webhook:clean or in the console under Subscriptions`;
+  return new ProviderError(
+    'REFUSED',
+    `The provider refused: ${refusal.providerMessage ?? refusal.message}. The application has subscription ${standing.id} ${advice}.`,
+    { status: refusal.status, cause: refusal },
+  );
 }

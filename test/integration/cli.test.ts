@@ -99,7 +99,21 @@ describe('webhook', () => {
     const examined = await run(['webhook', 'doctor']);
     expect(examined.code).toBe(0);
     expect(examined.out).toContain('✓ handshake');
-    expect(await run(['webhook', 'create'])).toMatchObject({ code: 1, err: expect.stringContaining('already exists') });
+    expect(await run(['webhook', 'create'])).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(
+        new RegExp(
+          `already exists\\. The application has subscription ${id} for this same address: npm run webhook:doctor`,
+        ),
+      ),
+    });
+    const elsewhere = await run(['webhook', 'create', '--callback-url', 'http://127.0.0.1:1/elsewhere']);
+    expect(elsewhere).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(
+        `has subscription ${id} for ${callbackUrl}, and is allowed one: delete it first, with npm run webhook:clean`,
+      ),
+    });
     expect(await run(['webhook', 'clean'])).toMatchObject({ code: 0, out: 'Deleted one subscription.\n' });
     expect(await run(['webhook', 'list'])).toMatchObject({
       code: 0,
@@ -113,6 +127,10 @@ describe('webhook', () => {
     const created = await run(['webhook', 'create', '--callback-url', callbackUrl], environment);
     expect(created).toMatchObject({ code: 0, out: expect.stringContaining('Created subscription'), err: '' });
     expect(await known()).toEqual([callbackUrl]);
+    expect(await run(['webhook', 'create', '--callback-url', callbackUrl], environment)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('for this same address: npm run webhook:doctor'),
+    });
     expect(JSON.parse((await run(['webhook', 'list', '--json'], environment)).out)).toMatchObject({
       subscriptions: [{ callbackUrl }],
     });
