@@ -87,7 +87,12 @@ function spreadOf(rows: readonly HistoryCount[], wanted: string): Spread {
   const buckets: Bucket[] = [...counts].map(([upTo, count]) => ({ upTo, count }));
   return {
     count: buckets.reduce((sum, { count }) => sum + count, 0),
-    p50S: percentileOf(buckets, 0.5),
-    p95S: percentileOf(buckets, 0.95),
+    p50S: toTenthsOfMs(percentileOf(buckets, 0.5)),
+    p95S: toTenthsOfMs(percentileOf(buckets, 0.95)),
   };
+}
+
+// What a histogram estimates is no finer; more digits are noise of the arithmetic.
+function toTenthsOfMs(seconds: number | null): number | null {
+  return seconds === null ? null : Math.round(seconds * 10_000) / 10_000;
 }

@@ -166,6 +166,7 @@ function checkLastEvent({ lastReceivedAt, athletes }: DeliveryRecord, now: numbe
 
 function ageOf(ms: number): string {
   const minutes = Math.max(0, Math.round(ms / 60_000));
+  if (minutes === 0) return 'less than a minute';
   if (minutes < 120) return `${minutes} min`;
   return minutes < 2880 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} days`;
 }

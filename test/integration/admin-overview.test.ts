@@ -76,6 +76,19 @@ describe('GET /api/admin/overview and /api/admin/history', () => {
   });
 });
 
+describe('a percentile in the history', () => {
+  it('has no more digits than it means', async () => {
+    await rig.service.database.query(
+      `INSERT INTO history (minute, measure, bucket, n)
+       SELECT date_trunc('minute', sync_now()) - interval '10 minutes', 'wait:manual', bucket, n
+       FROM (VALUES (0.1::float8, 7), (0.25, 3)) AS counted (bucket, n)`,
+    );
+    const points: { wait: { manual: object } }[] = (await ask(rig, 'GET', '/api/admin/history?hours=2')).body.points;
+    // The fifth of the seven up to 0.1 s: 0.07142857142857142 without the rounding.
+    expect(points.map(({ wait }) => wait.manual)).toContainEqual({ count: 10, p50S: 0.0714, p95S: 0.225 });
+  });
+});
+
 describe('the history of a process that stops', () => {
   it('has the runs that it let end', async () => {
     const stopping = await startRig({ env: { SERVICE_ROLES: 'web,fetch' } });
