@@ -5,13 +5,20 @@ import { countOf, formatClock, formatSpan } from './format.ts';
 
 /** Whether all is well, in one sentence. */
 export interface Health {
-  level: 'good' | 'waiting' | 'bad';
+  level: 'good' | 'waiting' | 'bad' | 'unknown';
   sentence: string;
   /** What else deserves a look, without being an alarm. */
   notes: { text: string; to: string }[];
 }
 
 const BEHIND_S = 60;
+
+/** What can be said while the figures cannot be read: those that were read before may be wrong by now. */
+export const UNKNOWN_HEALTH: Health = {
+  level: 'unknown',
+  sentence: 'How the service stands is not known: its figures could not be read anew.',
+  notes: [],
+};
 
 /** Judges the figures. Being held back by the provider's limits is waiting, not being unwell. */
 export function assessHealth(overview: Overview, now: number): Health {

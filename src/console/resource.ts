@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, ask } from './api/client.ts';
+import { now } from './clock.ts';
 import { connection, type LiveEvent, onLive } from './live.ts';
 
 /** Something read from the admin interface. */
@@ -7,9 +8,18 @@ export interface Resource<Body> {
   /** Undefined until the first answer; the last one while a newer is on its way. */
   data: Body | undefined;
   error: ApiError | undefined;
+  /** When `data` was read, by the service's clock. */
+  readAt: number | undefined;
   /** True until this address has answered once. */
   loading: boolean;
   reload: () => void;
+}
+
+interface State<Body> {
+  path: string;
+  data?: Body;
+  readAt?: number;
+  error?: ApiError;
 }
 
 /** A read that is under way. */
@@ -41,7 +51,7 @@ export function useResource<Body>(
   refreshOn: readonly LiveEvent[] = [],
   everyMs?: number,
 ): Resource<Body> {
-  const [state, setState] = useState<{ path: string; data?: Body; error?: ApiError | undefined }>({ path });
+  const [state, setState] = useState<State<Body>>({ path });
   const pathNow = useRef(path);
   pathNow.current = path;
   const running = useRef<Reading | undefined>(undefined);
@@ -56,7 +66,7 @@ export function useResource<Body>(
     running.current = reading;
     try {
       const data = await ask<Body>('GET', wanted, { signal: abort.signal });
-      if (!abort.signal.aborted) setState({ path: wanted, data });
+      if (!abort.signal.aborted) setState({ path: wanted, data, readAt: now.peek() });
     } catch (error) {
       if (abort.signal.aborted) return;
       const problem = error instanceof ApiError ? error : new ApiError(0, String(error));
@@ -122,6 +132,7 @@ export function useResource<Body>(
   return {
     data: state.data,
     error: state.error,
+    readAt: state.readAt,
     loading: state.path !== path || (!state.data && !state.error),
     reload,
   };

@@ -73,6 +73,36 @@ describe('a read that failed', () => {
   });
 });
 
+const AWAY = {
+  status: 503,
+  contentType: 'application/problem+json',
+  body: '{"detail":"The database cannot be reached."}',
+};
+
+describe('figures that could not be read anew', () => {
+  it('are not called well: the overview says how old they are, and that more is not known', async () => {
+    await page.clock.install();
+    await page.goto(`${rig.service.url}/admin`);
+    await page.getByText(/^All is well/).waitFor();
+    await page.route(/\/api\/admin\/overview$/, (route) => route.fulfill(AWAY));
+    await page.clock.runFor(LONG_MS);
+    await page.getByText('How the service stands is not known: its figures could not be read anew.').waitFor();
+    await page.getByText('What stands below was read 1 min ago.').waitFor();
+    expect(await page.getByText(/^All is well/).count()).toBe(0);
+    expect(await findBarriers(page)).toEqual([]);
+    await page.unroute(/\/api\/admin\/overview$/);
+    await page.clock.runFor(10_000);
+    await page.getByText(/^All is well/).waitFor();
+    expect(await page.getByText('What stands below was read').count()).toBe(0);
+  });
+
+  it('are not said to be on their way: jobs that could not be counted', async () => {
+    await page.route(/\/activity-jobs\/count/, (route) => route.fulfill(AWAY));
+    await page.goto(`${rig.service.url}/admin/jobs`);
+    await page.getByText('How many jobs fit could not be counted.').waitFor();
+  });
+});
+
 describe('a sign-out that failed', () => {
   it('leaves the view in sight and says so, since the cookie still holds', async () => {
     await page.route(/\/api\/admin\/session$/, (route) => route.abort());

@@ -1,6 +1,6 @@
 import type { Overview } from '../api/bodies.ts';
 import { now } from '../clock.ts';
-import { assessHealth, type Health } from '../health.ts';
+import { assessHealth, type Health, UNKNOWN_HEALTH } from '../health.ts';
 import { Link } from '../router.tsx';
 import { Icon } from './icon.tsx';
 
@@ -9,14 +9,16 @@ const ALOUD: Record<Health['level'], string> = {
   good: 'The service is well.',
   waiting: 'The service waits for the provider.',
   bad: 'The service needs attention.',
+  unknown: 'How the service stands is not known.',
 };
 
-/** Whether all is well, and what deserves a look. */
-export function HealthBanner({ overview }: { overview: Overview }) {
-  const { level, sentence, notes } = assessHealth(overview, now.value);
+/** Whether all is well, and what deserves a look. @param isOld whether the figures could not be read anew */
+export function HealthBanner({ overview, isOld }: { overview: Overview; isOld: boolean }) {
+  const { level, sentence, notes } = isOld ? UNKNOWN_HEALTH : assessHealth(overview, now.value);
+  const look = level === 'unknown' ? 'bad' : level;
   return (
-    <div class={`health ${level}`}>
-      <Icon name={level} />
+    <div class={`health ${look}`}>
+      <Icon name={look} />
       <div>
         <p class="sentence">{sentence}</p>
         <p class="sr-only" role="status">

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { passesByItself, type Resource } from '../resource.ts';
+import { Age } from './moment.tsx';
 
 /** Shows what was read, or that it is on its way, or why it is not there. */
 export function Shown<Body>({
@@ -9,12 +10,17 @@ export function Shown<Body>({
   resource: Resource<Body>;
   children: (data: Body) => ComponentChildren;
 }) {
-  const { data, error, loading, reload } = resource;
+  const { data, error, loading, readAt, reload } = resource;
   return (
     <>
       {error && (
         <div class="notice bad">
           <p role="alert">{error.message}</p>
+          {data !== undefined && readAt !== undefined && (
+            <p>
+              What stands below was read <Age at={new Date(readAt).toISOString()} />.
+            </p>
+          )}
           {error.status !== 404 && !passesByItself(error) && (
             <button type="button" class="small" onClick={reload}>
               Try again

@@ -74,7 +74,11 @@ function BulkActions({ query }: { query: JobQuery }) {
   return (
     <div class="bulk">
       <span>
-        {count.data === undefined ? 'Counting…' : `${countOf(matching, 'job')} ${matching === 1 ? 'fits' : 'fit'}`}
+        {count.data === undefined
+          ? count.error
+            ? 'How many jobs fit could not be counted.'
+            : 'Counting…'
+          : `${countOf(matching, 'job')} ${matching === 1 ? 'fits' : 'fit'}`}
       </span>
       {mayChange() && matching > 0 && query.status === undefined && (
         <span class="faint">Choose a status to retry, fetch again or delete all that fit.</span>

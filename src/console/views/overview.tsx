@@ -28,7 +28,7 @@ export function OverviewView() {
           const overview = { ...figures, stats: stats.value ?? figures.stats, budget: budget.value ?? figures.budget };
           return (
             <>
-              <HealthBanner overview={overview} />
+              <HealthBanner overview={overview} isOld={read.error !== undefined} />
               <OverviewTiles overview={overview} />
               <Card title="The provider’s budget">
                 <BudgetGauge budget={overview.budget} />
