@@ -49,26 +49,49 @@ export function formatCountdown(ms: number): string {
     .join(':');
 }
 
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
-const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' });
-const DAYTIME = new Intl.DateTimeFormat(undefined, {
-  day: 'numeric',
-  month: 'short',
-  hour: '2-digit',
-  minute: '2-digit',
-  hourCycle: 'h23',
-});
+// Times are those of the browser's zone and say so: logs and the command line have UTC.
+const MINUTES = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const;
+const ZONED = { ...MINUTES, timeZoneName: 'short' } as const;
+const BARE_CLOCK = new Intl.DateTimeFormat(undefined, MINUTES);
+const CLOCK = new Intl.DateTimeFormat(undefined, ZONED);
+const SECONDS = new Intl.DateTimeFormat(undefined, { ...ZONED, second: '2-digit' });
+const DAYTIME = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', ...ZONED });
 const OLD = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
 const HALF_A_YEAR = 182 * DAY;
 
-/** The time of day here: "14:15". */
+/** The time of day here: "14:15 GMT+1". */
 export function formatClock(at: string): string {
   return CLOCK.format(new Date(at));
 }
 
+/** From one time of day here to another: "14:15 – 14:30 GMT+1". */
+export function formatClocks(from: string, to: string): string {
+  return `${BARE_CLOCK.format(new Date(from))} – ${formatClock(to)}`;
+}
+
+/** The time of day here without its zone, for the ticks of an axis. @param at epoch seconds */
+export function formatTick(at: number): string {
+  return BARE_CLOCK.format(new Date(at * 1000));
+}
+
+/** The date here. */
+export function formatDate(at: string): string {
+  return OLD.format(new Date(at));
+}
+
+/** The time of day here, to the second. */
+export function formatTime(at: string): string {
+  return SECONDS.format(new Date(at));
+}
+
 /** Day and time here, to the second. */
 export function formatMoment(at: string): string {
-  return MOMENT.format(new Date(at));
+  return `${formatDate(at)}, ${formatTime(at)}`;
+}
+
+/** The beginning of a day here. @param day as a date field gives it: "2025-01-31" */
+export function startOfDay(day: string): string {
+  return new Date(`${day}T00:00:00`).toISOString();
 }
 
 /** Day and time here; of what is older than half a year the date alone. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { startBrowser } from '../support/browser.ts';
 import { openConsole, startReachableRig } from '../support/console.ts';
 import type { Rig } from '../support/service.ts';
@@ -14,8 +14,12 @@ afterAll(async () => {
   await rig?.close();
 });
 
-async function read(at: string, use: (page: Page) => Promise<void>): Promise<void> {
-  const { page, close } = await openConsole(browser, rig.service.url, { at });
+async function read(
+  at: string,
+  use: (page: Page) => Promise<void>,
+  context: BrowserContextOptions = {},
+): Promise<void> {
+  const { page, close } = await openConsole(browser, rig.service.url, { at, context });
   try {
     await use(page);
   } finally {
@@ -60,6 +64,29 @@ describe('what the night shift reads', () => {
         canvas.getContext('2d').getImageData(0, 0, 1, canvas.height).data.reduce((sum, value) => sum + value, 0))`);
       expect(inkAtEdge).toEqual([0, 0, 0]);
     });
+  });
+
+  it('is in which zone a time is, and a day that is typed is a day of that zone', async () => {
+    const athleteId = await rig.connectAthlete('Bo Rider');
+    const inIndia = { locale: 'en-GB', timezoneId: 'Asia/Kolkata' };
+    await read(
+      `/athletes/${athleteId}`,
+      async (page) => {
+        await page.getByText(/^\d\d:\d\d:\d\d GMT\+5:30$/).waitFor();
+        await page.getByLabel('After (optional)').fill('2025-01-02');
+        const begun = page.waitForRequest((request) => request.method() === 'POST');
+        await page.getByRole('button', { name: 'Sync', exact: true }).click();
+        expect((await begun).postDataJSON()).toEqual({ after: '2025-01-01T18:30:00.000Z' });
+        await page.getByRole('link', { name: 'Overview' }).click();
+        await page.getByText(/^\d\d:\d\d – \d\d:\d\d GMT\+5:30$/).waitFor();
+        await page
+          .locator('.chart figcaption')
+          .first()
+          .getByText(/^\d\d:\d\d GMT\+5:30$/)
+          .waitFor();
+      },
+      inIndia,
+    );
   });
 
   it('is of whom there is no activity, where others have some', async () => {

@@ -66,12 +66,12 @@ describe('whether all is well, in one sentence', () => {
     const opensAt = { webhook: LATER, manual: LATER, polling: LATER };
     expect(assessHealth(overviewWith({ stats: waiting }, { opensAt }), NOW)).toMatchObject({
       level: 'waiting',
-      sentence: expect.stringMatching(/^Waiting for the budget until \d\d:15; 7 jobs will run then\.$/),
+      sentence: expect.stringMatching(/^Waiting for the budget until \d\d:15 [A-Z0-9+:-]+; 7 jobs will run then\.$/),
     });
     expect(assessHealth(overviewWith({}, { opensAt }), NOW).level).toBe('good');
     expect(assessHealth(overviewWith({}, { blockedUntil: LATER }), NOW)).toMatchObject({
       level: 'waiting',
-      sentence: expect.stringMatching(/^Waiting until \d\d:15: the provider asked for a pause\.$/),
+      sentence: expect.stringMatching(/^Waiting until \d\d:15 [A-Z0-9+:-]+: the provider asked for a pause\.$/),
     });
   });
 
@@ -79,7 +79,9 @@ describe('whether all is well, in one sentence', () => {
     const spent = overviewWith({}, { blockedUntil: LATER, daily: { used: 30_000, limit: 30_000 } });
     expect(assessHealth(spent, NOW)).toMatchObject({
       level: 'waiting',
-      sentence: expect.stringMatching(/^Waiting until \d\d:15: the provider’s limit for the day is reached\.$/),
+      sentence: expect.stringMatching(
+        /^Waiting until \d\d:15 [A-Z0-9+:-]+: the provider’s limit for the day is reached\.$/,
+      ),
     });
   });
 

@@ -1,6 +1,6 @@
 import type { Budget, WaitCause } from '../api/bodies.ts';
 import { now } from '../clock.ts';
-import { formatClock, formatCount, formatCountdown } from '../format.ts';
+import { formatClock, formatClocks, formatCount, formatCountdown } from '../format.ts';
 import { Facts } from './page.tsx';
 
 const CAUSES: readonly [WaitCause, string][] = [
@@ -55,7 +55,7 @@ export function BudgetGauge({ budget }: { budget: Budget }) {
       </p>
       <Facts
         of={[
-          ['Window', `${formatClock(window.start)} – ${formatClock(window.end)}`],
+          ['Window', formatClocks(window.start, window.end)],
           ['Today', `${formatCount(daily.used)}${daily.limit === null ? ' calls' : ` of ${formatCount(daily.limit)}`}`],
           budget.reducedCapacity !== null && [
             'Reduced',

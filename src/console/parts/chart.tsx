@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
+import { formatClock, formatTick } from '../format.ts';
 
 /** One line or row of bars. */
 export interface Series {
@@ -74,7 +75,7 @@ export function Chart({
             <b>{values[at] === null || values[at] === undefined ? '–' : format(values[at])}</b>
           </span>
         ))}
-        {time !== undefined && <span class="faint">{new Date(time * 1000).toTimeString().slice(0, 5)}</span>}
+        {time !== undefined && <span class="faint">{formatClock(new Date(time * 1000).toISOString())}</span>}
       </figcaption>
     </figure>
   );
@@ -119,7 +120,7 @@ function optionsOf(
       {
         ...axis,
         size: 30,
-        values: (_plot, splits) => splits.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)),
+        values: (_plot, splits) => splits.map(formatTick),
       },
       {
         ...axis,

@@ -1,5 +1,5 @@
 import { now } from '../clock.ts';
-import { formatAge, formatMoment } from '../format.ts';
+import { formatAge, formatDate, formatMoment, formatTime } from '../format.ts';
 
 /** A time as its distance from now, which runs on; the exact time is in the tooltip. */
 export function Age({ at }: { at: string | null }) {
@@ -11,7 +11,11 @@ export function Age({ at }: { at: string | null }) {
   );
 }
 
-/** A time as day and clock. */
+/** A time as day and clock; where it must break, it does so between them. */
 export function Moment({ at }: { at: string }) {
-  return <time dateTime={at}>{formatMoment(at)}</time>;
+  return (
+    <time dateTime={at} class="moment">
+      <span>{formatDate(at)},</span> <span>{formatTime(at)}</span>
+    </time>
+  );
 }

@@ -1,4 +1,5 @@
 import { ask } from '../api/client.ts';
+import { startOfDay } from '../format.ts';
 import { act } from './messages.tsx';
 
 /** Begins a bulk sync of one athlete, or of all. */
@@ -6,7 +7,7 @@ export function SyncForm({ athleteId, onBegun }: { athleteId?: string; onBegun: 
   const begin = async (event: Event) => {
     event.preventDefault();
     const data = new FormData(event.currentTarget as HTMLFormElement);
-    const day = (name: string) => (data.get(name) ? { [name]: `${String(data.get(name))}T00:00:00Z` } : {});
+    const day = (name: string) => (data.get(name) ? { [name]: startOfDay(String(data.get(name))) } : {});
     const body = { ...day('after'), ...day('before'), ...(data.has('force') ? { force: true } : {}) };
     const path = athleteId === undefined ? '/api/admin/sync' : `/api/admin/athletes/${athleteId}/sync`;
     const begun = await act(

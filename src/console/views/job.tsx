@@ -91,7 +91,7 @@ function WhyNotSooner({ page: { job, whyNotSooner } }: { page: JobPage }) {
     <p class="notice waiting">
       {due && until ? (
         <>
-          Runs <Age at={until} />, at {formatClock(until)}: {REASONS[cause](job.athleteId)}
+          Runs <Age at={until} /> at the earliest ({formatClock(until)}): {REASONS[cause](job.athleteId)}
         </>
       ) : (
         'Runs as soon as a worker is free.'
