@@ -3,6 +3,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { startBrowser } from '../support/browser.ts';
 import { openConsole, startReachableRig } from '../support/console.ts';
 import type { Rig } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
 let browser: Browser;
@@ -63,6 +64,41 @@ describe('what the night shift reads', () => {
       const inkAtEdge = await page.evaluate(`[...document.querySelectorAll('canvas')].map((canvas) =>
         canvas.getContext('2d').getImageData(0, 0, 1, canvas.height).data.reduce((sum, value) => sum + value, 0))`);
       expect(inkAtEdge).toEqual([0, 0, 0]);
+    });
+  });
+
+  it('is on the axis of a chart a whole number of jobs, and of seconds, minutes or hours', async () => {
+    const { database } = rig.service;
+    await read('', async (page) => {
+      await page.addInitScript(`
+        globalThis.written = [];
+        const write = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+          written.push(text);
+          return write.call(this, text, ...at);
+        };
+      `);
+      // Each span is read by itself, and kept for some seconds.
+      for (const [hours, slowest, ticks] of [
+        [3, 300, '2 min'],
+        [24, 10_800, '1 h'],
+      ] as const) {
+        await database.query('DELETE FROM history');
+        await database.query(
+          `INSERT INTO history (minute, measure, bucket, n)
+           SELECT date_trunc('minute', sync_now()) - m * interval '1 minute', measure, $1, 4
+           FROM generate_series(2, 20) AS m, unnest('{stored,wait:webhook}'::text[]) AS measure`,
+          [slowest],
+        );
+        await page.goto(`${rig.service.url}/admin?hours=${hours}`);
+        let values: string[] = [];
+        await until(async () => {
+          values = await page.evaluate('written');
+          return values.includes(ticks);
+        }, `a tick of ${ticks}`);
+        const clocks = /^\d\d:\d\d$/;
+        expect(values.filter((value) => !clocks.test(value) && !/^\d+( ms| s| min| h)?$/.test(value))).toEqual([]);
+      }
     });
   });
 

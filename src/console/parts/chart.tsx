@@ -21,18 +21,21 @@ const WATCHES_COLOURS = '(prefers-color-scheme: dark)';
 /**
  * A chart over time.
  * @param summary the same in words, for those who do not see it
+ * @param steps how far apart the ticks of its values may be
  * @param format writes a value with its unit
  */
 export function Chart({
   times,
   series,
   summary,
+  steps,
   format,
 }: {
   /** Epoch seconds. */
   times: number[];
   series: readonly Series[];
   summary: string;
+  steps: readonly number[];
   format: (value: number) => string;
 }) {
   const place = useRef<HTMLDivElement>(null);
@@ -45,7 +48,7 @@ export function Chart({
     if (!element) return;
     const draw = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(optionsOf(element, series, format, setPointed), dataOf(times, series), element);
+      plot.current = new uPlot(optionsOf(element, series, steps, format, setPointed), dataOf(times, series), element);
     };
     draw();
     const sizes = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: HEIGHT }));
@@ -97,6 +100,7 @@ function widthOf(context: CanvasRenderingContext2D, values: readonly string[]): 
 function optionsOf(
   element: HTMLElement,
   series: readonly Series[],
+  steps: readonly number[],
   format: (value: number) => string,
   point: (index: number | null) => void,
 ): uPlot.Options {
@@ -124,6 +128,7 @@ function optionsOf(
       },
       {
         ...axis,
+        incrs: [...steps],
         size: ({ ctx }, values) => widthOf(ctx, values ?? []),
         values: (_plot, splits) => splits.map((value) => (value === null ? '' : format(value))),
       },

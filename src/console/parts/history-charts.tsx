@@ -3,6 +3,7 @@ import { FAILED_OUTCOMES } from '../../domain/job.ts';
 import type { History } from '../api/bodies.ts';
 import { countFinished } from '../finished.ts';
 import { formatCount, formatSpan } from '../format.ts';
+import { COUNT_STEPS, SPAN_STEPS } from './axis-steps.ts';
 import { Chart } from './chart.tsx';
 
 /** The last hours: what was fetched, what went wrong, and how long webhooks' jobs took. */
@@ -17,7 +18,8 @@ export function HistoryCharts({ history }: { history: History }) {
         <Chart
           times={times}
           summary={`${formatCount(sum(stored))} activities stored, ${formatCount(sum(failed))} jobs failed, ${formatCount(sum(retried))} runs to be tried again.`}
-          format={(value) => formatCount(Math.round(value * 10) / 10)}
+          steps={COUNT_STEPS}
+          format={formatCount}
           series={[
             { name: 'stored', colour: '--green', values: stored, bars: true },
             { name: 'failed', colour: '--red', values: failed, bars: true },
@@ -30,6 +32,7 @@ export function HistoryCharts({ history }: { history: History }) {
         <Chart
           times={times}
           summary={`Time from a webhook to its stored activity; at most ${formatSpan(1000 * highest(charts.stored95))} for 95 of 100 in each step.`}
+          steps={SPAN_STEPS}
           format={(value) => formatSpan(value * 1000)}
           series={[
             { name: 'median', colour: '--blue', values: charts.stored50 },
@@ -42,6 +45,7 @@ export function HistoryCharts({ history }: { history: History }) {
         <Chart
           times={times}
           summary={`Time from due to begun; at most ${formatSpan(1000 * highest(charts.wait95))} for 95 of 100 in each step.`}
+          steps={SPAN_STEPS}
           format={(value) => formatSpan(value * 1000)}
           series={[
             { name: 'median', colour: '--blue', values: charts.wait50 },
