@@ -37,6 +37,20 @@ describe('the audit', () => {
     expect(JSON.stringify(await newest(200))).not.toMatch(/a-secret-of-ours|admin-token/);
   });
 
+  it('tells whose list was asked for, from when, and as which sync', async () => {
+    const athleteId = await rig.connectAthlete();
+    const { body: of } = await ask(rig, 'POST', `/api/admin/athletes/${athleteId}/sync`, { after: 1_735_689_600 });
+    const { body: all } = await ask(rig, 'POST', '/api/admin/sync', {});
+    expect((await ask(rig, 'GET', '/api/admin/audit?limit=2')).body.entries).toMatchObject([
+      { action: 'POST /api/admin/sync', target: null, detail: { sync: all.id, force: false } },
+      {
+        action: 'POST /api/admin/athletes/:id/sync',
+        target: athleteId,
+        detail: { sync: of.id, after: '2025-01-01T00:00:00.000Z', force: false },
+      },
+    ]);
+  });
+
   it('notes sessions, and changes made in one', async () => {
     const begun = await send(
       'POST',

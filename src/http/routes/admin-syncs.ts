@@ -55,6 +55,16 @@ const accepted = {
 const unknownSync = { 404: { description: 'No such sync' } };
 const byId = z.object({ id: int64 });
 
+// The audit is read by people: they gave times, not epoch seconds.
+function inWords({ after, before, force }: z.output<typeof requestBody>): Record<string, unknown> {
+  const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
+  return {
+    ...(after === undefined ? {} : { after: iso(after) }),
+    ...(before === undefined ? {} : { before: iso(before) }),
+    force,
+  };
+}
+
 /** Bulk syncs: begun, watched, cancelled. */
 export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
   const begin = async (athleteId: string | undefined, body: z.output<typeof requestBody>) => {
@@ -69,7 +79,7 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
         status: 202,
         body: { id, url: urlOf(id) },
         headers: { Location: urlOf(id) },
-        audit: { target: id, athleteId, detail: { ...body } },
+        audit: { athleteId, detail: { sync: id, ...inWords(body) } },
       };
     } catch (error) {
       if (error instanceof SyncRefusedError) throw new Problem(error.missing ? 'notFound' : 'conflict', error.message);
