@@ -212,7 +212,11 @@ describe('deliveries and subscriptions', () => {
     await told(/^Subscription \d+ calls/);
     await page.getByText('nothing needs doing').waitFor();
     await open('/audit');
-    await page.getByRole('row').filter({ hasText: 'DELETE webhooks' }).getByText('browser session').waitFor();
+    await page
+      .getByRole('row')
+      .filter({ hasText: 'DELETE webhooks' })
+      .getByRole('cell', { name: 'browser session', exact: true })
+      .waitFor();
   });
 });
 

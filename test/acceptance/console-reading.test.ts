@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { startBrowser } from '../support/browser.ts';
-import { openConsole, startReachableRig } from '../support/console.ts';
+import { NARROW, openConsole, startReachableRig } from '../support/console.ts';
 import type { Rig } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
@@ -132,5 +132,73 @@ describe('what the night shift reads', () => {
     await read('/activities', async (page) => {
       await page.getByText('No activity is stored yet.').waitFor();
     });
+  });
+});
+
+describe('what is long, or read on a phone', () => {
+  const LONG = 'Wolfeschlegelsteinhausenbergerdorff'.repeat(3);
+  const onPhone = { viewport: NARROW };
+
+  it('stays on the screen: a name, and why an athlete must connect again', async () => {
+    const athleteId = await rig.connectAthlete(LONG);
+    await rig.service.database.query(
+      `UPDATE athlete SET state = 'reconnect', state_detail = $2 WHERE athlete_id = $1`,
+      [athleteId, `the provider answered ${LONG}`],
+    );
+    await read('/athletes', async (page) => {
+      await page.getByRole('link', { name: LONG }).waitFor();
+      expect(
+        await page.evaluate(`(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(
+        document.querySelector('.table'))`),
+      ).toBe(0);
+    });
+    await read(
+      `/athletes/${athleteId}`,
+      async (page) => {
+        await page.getByText('They must connect again').or(page.getByText('the provider answered')).first().waitFor();
+        expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
+      },
+      onPhone,
+    );
+  });
+
+  it('has each id in one piece, and of each change who made it and to whom', async () => {
+    const athleteId = await rig.connectAthlete('Cleo Walker');
+    await rig.admin('/api/admin/webhooks', { method: 'POST', body: '{}' });
+    const { id } = await rig.simulator.createActivityAndNotify(athleteId);
+    await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
+    await rig.admin(`/api/admin/athletes/${athleteId}/sync`, { method: 'POST', body: '{}' });
+    for (const at of ['/jobs', '/deliveries', '/subscriptions']) {
+      await read(
+        at,
+        async (page) => {
+          await page.locator('td .id').first().waitFor();
+          const lines = await page.evaluate(
+            `[...document.querySelectorAll('td .id')].map((id) => id.getClientRects().length)`,
+          );
+          expect([at, new Set(lines as number[])]).toEqual([at, new Set([1])]);
+          expect([
+            at,
+            await page.evaluate(`(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(
+              document.querySelector('.table'))`),
+          ]).toEqual([at, 0]);
+        },
+        onPhone,
+      );
+    }
+    await read(
+      '/audit',
+      async (page) => {
+        const row = page.getByRole('row').filter({ hasText: 'athletes/:id/sync' }).filter({ hasText: athleteId });
+        await row
+          .getByText(/^admin token · /)
+          .first()
+          .waitFor();
+        // The time takes two lines, not three.
+        const { height } = (await row.first().locator('time').boundingBox()) ?? { height: 0 };
+        expect(height).toBeLessThan(50);
+      },
+      onPhone,
+    );
   });
 });

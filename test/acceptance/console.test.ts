@@ -59,7 +59,7 @@ const views = (): [string, string | RegExp][] => [
   [`/activities/${activityId}`, 'Elapsed time'],
   ['/deliveries', activityId],
   ['/subscriptions', 'nothing needs doing'],
-  ['/audit', 'admin token'],
+  ['/audit', 'POST webhooks'],
 ];
 
 describe('the console', () => {

@@ -103,7 +103,7 @@ async function fillService({ admin, connectAthlete, service, simulator, startRep
     ['activity', `/activities/${newest}`, 'Elapsed time'],
     ['deliveries', '/deliveries', newest],
     ['subscriptions', '/subscriptions', 'signature'],
-    ['audit', '/audit', 'admin token'],
+    ['audit', '/audit', 'POST webhooks'],
   ] as const;
 }
 

@@ -66,7 +66,14 @@ export function AthletesView() {
 }
 
 const COLUMNS: readonly Column<Athlete>[] = [
-  { name: 'Athlete', cell: ({ id, name }) => <Link to={`/athletes/${id}`}>{name ?? id}</Link> },
+  {
+    name: 'Athlete',
+    cell: ({ id, name }) => (
+      <Link class="break" to={`/athletes/${id}`}>
+        {name ?? id}
+      </Link>
+    ),
+  },
   { name: 'Id', minor: true, cell: ({ id }) => <span class="id">{id}</span> },
   { name: 'State', cell: ({ state }) => <Badge state={state} /> },
   { name: 'Last activity', cell: ({ lastActivityAt }) => <Age at={lastActivityAt} /> },

@@ -34,10 +34,25 @@ export function AuditView() {
 
 const WHO = { admin: 'admin token', read: 'read token', session: 'browser session' };
 
+function particularsOf(detail: AuditEntry['detail']): string {
+  return Object.entries(detail)
+    .map(([name, value]) => `${name} ${String(value)}`)
+    .join(', ');
+}
+
 const COLUMNS: readonly Column<AuditEntry>[] = [
   { name: 'When', cell: ({ at }) => <Moment at={at} /> },
-  { name: 'Who', cell: ({ who }) => WHO[who] },
-  { name: 'What', cell: ({ action }) => <code>{action.replace('/api/admin/', '')}</code> },
+  { name: 'Who', minor: true, cell: ({ who }) => WHO[who] },
+  {
+    name: 'What',
+    cell: ({ action, who, target, detail }) => (
+      <>
+        <code>{action.replace('/api/admin/', '')}</code>
+        {/* What a narrow screen has no columns for. */}
+        <span class="narrow faint">{[WHO[who], target, particularsOf(detail)].filter(Boolean).join(' · ')}</span>
+      </>
+    ),
+  },
   {
     name: 'To',
     minor: true,
@@ -46,14 +61,7 @@ const COLUMNS: readonly Column<AuditEntry>[] = [
   {
     name: 'Particulars',
     minor: true,
-    cell: ({ detail }) =>
-      Object.keys(detail).length === 0 ? (
-        <span class="faint">–</span>
-      ) : (
-        Object.entries(detail)
-          .map(([name, value]) => `${name} ${String(value)}`)
-          .join(', ')
-      ),
+    cell: ({ detail }) => particularsOf(detail) || <span class="faint">–</span>,
   },
   { name: 'Answer', numeric: true, cell: ({ status }) => status ?? <span class="faint">not ended</span> },
 ];
