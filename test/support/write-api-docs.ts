@@ -126,6 +126,7 @@ async function describePage(service: Service, world: ExampleWorld): Promise<stri
   let text = INTRODUCTION;
   for (const [heading, examples] of Object.entries(apiExamples(world))) {
     text += `\n## ${heading}\n`;
+    await untilAtRest(service);
     for (const example of examples) {
       const name = `${example.method} ${example.template}`;
       const { summary } = document.paths[example.template]?.[example.method.toLowerCase()] ?? { summary: '' };
@@ -136,6 +137,12 @@ async function describePage(service: Service, world: ExampleWorld): Promise<stri
   missing.delete('GET /api/openapi.json');
   if (missing.size > 0) throw new Error(`No example of ${[...missing].join(', ')}. Add one to api-examples.ts.`);
   return text;
+}
+
+// What the calls before asked for is done: the page shows a job that is stored, not one that happens to run just now.
+async function untilAtRest({ database }: Service): Promise<void> {
+  const look = () => database.query(`SELECT FROM "ActivityFetchJob" WHERE status IN ('pending', 'working')`);
+  while ((await look()).length > 0) await new Promise((resolve) => setTimeout(resolve, 50));
 }
 
 async function show(service: Service, example: ApiExample): Promise<string> {
