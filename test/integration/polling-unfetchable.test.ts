@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Fault } from '../../src/simulator/faults.ts';
-import { type ClockedRig, startClockedRig } from '../support/clocked-rig.ts';
+import type { ClockedRig } from '../support/clocked-rig.ts';
+import { startPollingRig, stepsOf } from '../support/polling.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -8,13 +9,7 @@ const DAY = 24 * HOUR;
 let rig: ClockedRig;
 
 beforeAll(async () => {
-  rig = await startClockedRig({
-    SERVICE_ROLES: 'web,fetch,polling',
-    PROVIDER_AUTO_SYNC_ENABLED: 'true',
-    PROVIDER_RATE_LIMIT_CAPACITY: '10000',
-    FETCH_BACKOFF_BASE_MS: '10',
-  });
-  await untilRow(SWEPT_SINCE, [0]);
+  rig = await startPollingRig({ FETCH_BACKOFF_BASE_MS: '10' });
 });
 afterAll(() => rig.close());
 afterEach(() => rig.simulator.faults.clear());
@@ -23,13 +18,7 @@ const NOTHING_OPEN = 'SELECT WHERE NOT EXISTS (SELECT FROM activity_fetch_job WH
 const SWEPT_SINCE = `SELECT FROM polling_sweep WHERE started_at IS NULL AND finished_at >= to_timestamp($1::float8 / 1000)
   AND EXISTS (${NOTHING_OPEN})`;
 
-/** Lets time pass in small steps until a row is there. */
-async function untilRow(query: string, values: unknown[]): Promise<void> {
-  while ((await rig.service.database.query(query, values)).length === 0) {
-    await rig.advance(50);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
+const { untilRow } = stepsOf(() => rig);
 
 /** Lets time pass until the next sweep, and waits for it and for all that it queued. */
 async function sweep(afterMs = 4 * HOUR): Promise<void> {

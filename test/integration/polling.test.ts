@@ -1,24 +1,19 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Service } from '../../src/compose.ts';
-import { type ClockedRig, startClockedRig } from '../support/clocked-rig.ts';
-import { stepsOf } from '../support/polling.ts';
+import type { ClockedRig } from '../support/clocked-rig.ts';
+import { startPollingRig, stepsOf } from '../support/polling.ts';
 
 const HOUR = 3_600_000;
 const MINUTE = 60_000;
 let rig: ClockedRig;
 
 beforeAll(async () => {
-  rig = await startClockedRig({
-    SERVICE_ROLES: 'web,fetch,polling',
-    PROVIDER_AUTO_SYNC_ENABLED: 'true',
-    PROVIDER_RATE_LIMIT_CAPACITY: '10000',
-  });
-  await untilSwept(0);
+  rig = await startPollingRig();
 });
 afterAll(() => rig.close());
 afterEach(() => rig.simulator.faults.clear());
 
-const { listCalls, sweep, untilDone, untilSwept } = stepsOf(() => rig);
+const { listCalls, sweep, untilDone } = stepsOf(() => rig);
 const detailCalls = (activityId: string) => rig.simulator.calls.filter((call) => call.activityId === activityId).length;
 
 async function drift(service: Service = rig.service): Promise<Record<string, number>> {

@@ -1,6 +1,18 @@
-import type { ClockedRig } from './clocked-rig.ts';
+import { type ClockedRig, startClockedRig } from './clocked-rig.ts';
 
 const HOUR = 3_600_000;
+
+/** A rig that polls, with the sweep of its start behind it. */
+export async function startPollingRig(env: Record<string, string> = {}): Promise<ClockedRig> {
+  const rig = await startClockedRig({
+    SERVICE_ROLES: 'web,fetch,polling',
+    PROVIDER_AUTO_SYNC_ENABLED: 'true',
+    PROVIDER_RATE_LIMIT_CAPACITY: '10000',
+    ...env,
+  });
+  await stepsOf(() => rig).untilSwept(0);
+  return rig;
+}
 
 /** The steps of a test that polls. @param rigNow gives the rig, which need not be started yet */
 export function stepsOf(rigNow: () => ClockedRig) {
