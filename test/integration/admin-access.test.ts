@@ -3,7 +3,8 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { LIVE_EVENTS } from '../../src/http/event-stream.ts';
-import { ask, type Description, problemOf, readDescription, send } from '../support/admin.ts';
+import { ask, type Description, readDescription, send } from '../support/admin.ts';
+import { problemOf } from '../support/problem.ts';
 import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
 
 let rig: Rig;

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { problemOf, send } from '../support/admin.ts';
+import { send } from '../support/admin.ts';
+import { problemOf } from '../support/problem.ts';
 import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
 
 let rig: Rig;

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ask, problemOf } from '../support/admin.ts';
+import { ask } from '../support/admin.ts';
+import { problemOf } from '../support/problem.ts';
 import { type Rig, startRig } from '../support/service.ts';
 
 let rig: Rig;
@@ -78,7 +79,10 @@ describe('an athlete who comes back from the provider', () => {
         headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8', 'x-forwarded-for': '198.51.100.6' },
       });
     const connected = await browse(answer);
-    expect([connected.status, await connected.text()]).toEqual([200, expect.stringContaining('<h1>Connected</h1>')]);
+    expect([connected.status, await connected.text()]).toEqual([
+      200,
+      expect.stringContaining('<h1>Connected</h1>'),
+    ]);
     const tries: [query: URLSearchParams, status: number, words: string][] = [
       [answer, 502, 'If you were told before that you are connected, you still are.'],
       [new URLSearchParams({ state: 'old', code: '<b>' }), 400, 'This address holds for an hour'],

@@ -1,4 +1,3 @@
-import { expect } from '@jest/globals';
 import { z } from 'zod';
 import type { Rig } from './service.ts';
 
@@ -42,14 +41,6 @@ export function send(
   body?: string,
 ): Promise<Response> {
   return fetch(`${rig.service.url}${path}`, { method, headers, ...(body === undefined ? {} : { body }) });
-}
-
-/** Reads an answer that is a problem document. */
-export async function problemOf(response: Response) {
-  expect(response.headers.get('content-type')).toContain('application/problem+json');
-  const problem = (await response.json()) as { status: number; title: string; type: string; detail: string };
-  expect(problem.status).toBe(response.status);
-  return problem;
 }
 
 interface Operation {

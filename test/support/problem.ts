@@ -1,12 +1,25 @@
 import { expect } from '@jest/globals';
 
-/** Fails unless the answer is a problem document of this status; resolves with it. */
-export async function problemOf(response: Response, status: number) {
-  const body = (await response.json()) as { errors?: { field: string }[]; detail: string };
+/** An answer that is a problem document. */
+export interface ShownProblem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  errors?: { field: string; message: string }[];
+}
+
+/**
+ * Reads an answer that is a problem document; fails unless it is one of this status.
+ * @param status the answer's own unless given
+ * @returns the document, and the names of the fields that it complains of
+ */
+export async function problemOf(response: Response, status: number = response.status) {
   expect(response.headers.get('content-type')).toMatch(/^application\/problem\+json/);
-  expect({ status: response.status, body }).toMatchObject({
+  const problem = (await response.json()) as ShownProblem;
+  expect({ status: response.status, problem }).toMatchObject({
     status,
-    body: { type: expect.any(String), title: expect.any(String), status, detail: expect.any(String) },
+    problem: { type: expect.any(String), title: expect.any(String), status, detail: expect.any(String) },
   });
-  return { ...body, fields: body.errors?.map(({ field }) => field) };
+  return { ...problem, fields: problem.errors?.map(({ field }) => field) };
 }
