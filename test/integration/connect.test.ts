@@ -81,7 +81,7 @@ describe('an athlete who comes back from the provider', () => {
     const connected = await browse(answer);
     expect([connected.status, await connected.text()]).toEqual([
       200,
-      expect.stringContaining('<h1>Connected</h1>'),
+      expect.stringMatching(/<h1>Connected<\/h1>[\s\S]*this application has your activities/),
     ]);
     const tries: [query: URLSearchParams, status: number, words: string][] = [
       [answer, 502, 'If you were told before that you are connected, you still are.'],

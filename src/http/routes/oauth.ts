@@ -43,7 +43,10 @@ export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
       const { scopeSuffices } = await connectAthlete.finish({ code, state, scope: readScope(request) });
       response.send(
         scopeSuffices
-          ? renderPage('Connected', '<p>Your activities will appear here from now on. You can close this page.</p>')
+          ? renderPage(
+              'Connected',
+              '<p>From now on this application has your activities, each soon after you save or change it. You can close this page.</p>',
+            )
           : renderPage(
               'Connected, but not allowed to read activities',
               '<p>The permission to view activities was not granted, so none can be shown. <a href="/api/provider/connect">Connect again</a> and leave that box ticked.</p>',
