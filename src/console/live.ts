@@ -1,7 +1,7 @@
 import { effect, signal } from '@preact/signals';
 import type { Budget, Stats } from './api/bodies.ts';
 import { ask } from './api/client.ts';
-import { access } from './session.ts';
+import { mayLook } from './session.ts';
 
 /** What the service tells of as it happens; see GET /api/admin/events. */
 export type LiveEvent = 'jobs' | 'budget' | 'activity' | 'athlete' | 'webhook' | 'sync';
@@ -29,7 +29,7 @@ export function onLive(events: readonly LiveEvent[], hear: () => void): () => vo
 /** Follows while somebody is signed in and has not paused. */
 export function startLive(): void {
   effect(() => {
-    const wanted = access.value === 'read' || access.value === 'admin';
+    const wanted = mayLook();
     if (wanted && connection.value !== 'paused') open();
     else close();
   });

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Browser, Page, Route } from 'playwright-core';
 import { startBrowser } from '../support/browser.ts';
 import { type ConsolePage, findBarriers, openConsole, startReachableRig } from '../support/console.ts';
-import type { Rig } from '../support/service.ts';
+import { ADMIN_TOKEN, type Rig } from '../support/service.ts';
 
 let rig: Rig;
 let browser: Browser;
@@ -100,6 +100,24 @@ describe('figures that could not be read anew', () => {
     await page.route(/\/activity-jobs\/count/, (route) => route.fulfill(AWAY));
     await page.goto(`${rig.service.url}/admin/jobs`);
     await page.getByText('How many jobs fit could not be counted.').waitFor();
+  });
+});
+
+describe('a session that the service ended', () => {
+  it('is told, and the view comes back after the sign-in', async () => {
+    await page.getByRole('link', { name: 'Athletes' }).click();
+    await page.getByText('Live', { exact: true }).waitFor();
+    expect(await page.getByText('Your session has ended').count()).toBe(0);
+    await page.context().clearCookies();
+    await rig.connectAthlete(); // the page hears of it, and reads the list anew
+    await page.getByText('Your session has ended').waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    await page.getByLabel('Admin token').fill(ADMIN_TOKEN);
+    await press('Sign in');
+    await page.getByRole('heading', { level: 1, name: 'Athletes' }).waitFor();
+    await press('Sign out');
+    await page.getByLabel('Admin token').waitFor();
+    expect(await page.getByText('Your session has ended').count()).toBe(0);
   });
 });
 

@@ -1,6 +1,6 @@
 import { parseJsonKeepingInt64 } from '../../domain/int64.ts';
 import { noteServerTime } from '../clock.ts';
-import { access } from '../session.ts';
+import { endSession } from '../session.ts';
 
 /** An answer that is an error, in the service's own words. */
 export class ApiError extends Error {
@@ -29,7 +29,7 @@ export async function ask<Body>(
   const text = await response.text();
   const isJson = /[/+]json/.test(response.headers.get('content-type') ?? '');
   if (!response.ok) {
-    if (response.status === 401) access.value = 'none';
+    if (response.status === 401) endSession();
     throw new ApiError(response.status, isJson ? problemOf(text) : `The service answered ${response.status}.`);
   }
   return (isJson ? parseJsonKeepingInt64(text) : undefined) as Body;

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, ask } from '../api/client.ts';
-import { access } from '../session.ts';
+import { access, wasEnded } from '../session.ts';
 
 /** Asks for the admin token, or the read-only one. */
 export function SignInView() {
@@ -17,6 +17,7 @@ export function SignInView() {
       access.value = (
         await ask<{ access: 'read' | 'admin' }>('POST', '/api/admin/session', { body: { token } })
       ).access;
+      wasEnded.value = false;
     } catch (error) {
       setProblem(error instanceof ApiError ? error.message : String(error));
       field.current?.select();
@@ -26,6 +27,11 @@ export function SignInView() {
     <main class="sign-in">
       <img src="/admin/assets/icon.svg" alt="" width={48} height={48} />
       <h1>Activity Sync</h1>
+      {wasEnded.value && (
+        <p class="notice waiting" role="status">
+          Your session has ended, after twelve hours or with a new token. Sign in to go on where you were.
+        </p>
+      )}
       <form onSubmit={signIn}>
         <label for="token">Admin token, or the read-only token</label>
         <input
