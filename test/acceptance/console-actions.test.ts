@@ -106,8 +106,14 @@ describe('one job', () => {
     const { id } = await rig.simulator.createActivityAndNotify(athleteId);
     const job = await rig.untilJob(id, ({ attempts }) => attempts === 1);
     fault.remove();
+    await open(`/jobs?activityId=${id}`);
+    await page.getByRole('cell', { name: /^earliest in \d+ s$/ }).waitFor();
     await open(`/jobs/${job.id}`);
-    await page.getByText('its last try failed, and it waits before the next').waitFor();
+    await page
+      .getByText(
+        /^Runs in \d+ s at the earliest \(\d\d:\d\d [^)]+\): its last try failed, and it waits before the next\.$/,
+      )
+      .waitFor();
     await page.getByText('Failed; tried again later').waitFor();
     await page.getByText('Webhook: create').waitFor();
     await press('Retry');

@@ -31,7 +31,14 @@ const COLUMNS: readonly Column<Job>[] = [
   {
     name: 'When',
     cell: ({ status, nextRunAt, updatedAt }) =>
-      status === 'pending' && Date.parse(nextRunAt) > Date.now() ? <Age at={nextRunAt} /> : <Age at={updatedAt} />,
+      status === 'pending' && Date.parse(nextRunAt) > Date.now() ? (
+        // Of an athlete's thousand jobs each may run when the cooldown is over, and one will.
+        <>
+          earliest <Age at={nextRunAt} />
+        </>
+      ) : (
+        <Age at={updatedAt} />
+      ),
   },
   {
     name: 'Last error',
