@@ -124,3 +124,16 @@ describe('the page about the command line', () => {
     expect(page).toContain(`${names.length} migrations, the last one ${names.at(-1)}.`);
   });
 });
+
+describe('the commands of the runbooks', () => {
+  const sets = (text: string) => [...text.matchAll(/^(?:export )?([A-Z_]+)=/gm)].map(([, name]) => name);
+  const known = new Set(sets(read('docs/runbooks/README.md')));
+
+  it.each(pages.filter(({ page }) => page.startsWith('docs/runbooks')))(
+    '$page: use only variables that are set',
+    ({ text }) => {
+      const used = [...text.matchAll(/\$\{?([A-Z][A-Z_]+)/g)].map(([, name]) => name);
+      expect(used.filter((name) => !known.has(name))).toEqual([]);
+    },
+  );
+});
