@@ -124,10 +124,20 @@ export function createErrorHandler(deps: { logger: Logger; metrics: Metrics }): 
   };
 }
 
+/** What Express's readers of bodies throw. */
+interface HttpError {
+  type: string;
+  status: number;
+  message: string;
+  /** Bytes that a body may have. */
+  limit: number;
+}
+
 function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
-  const { type, status, message } = error as { type?: string; status?: number; message?: string };
-  if (type === 'entity.too.large') return new Problem('tooLarge', 'The body is larger than 64 KiB.');
+  const { type, status, message, limit } = error as Partial<HttpError>;
+  if (type === 'entity.too.large')
+    return new Problem('tooLarge', `The body is larger than ${Number(limit) / 1024} KiB.`);
   if (type === 'encoding.unsupported')
     return new Problem('unsupportedMediaType', 'This content encoding is not supported.');
   if (error instanceof URIError || (status !== undefined && status >= 400 && status < 500)) {

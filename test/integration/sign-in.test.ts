@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { keepLog } from '../support/kept-log.ts';
+import { problemOf } from '../support/problem.ts';
 import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
 import { signIn } from '../support/sign-in.ts';
 
@@ -55,6 +56,20 @@ describe('the two ways to sign in, the plain form and the console’s', () => {
         statuses.push(answer.status);
       }
     expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
+  });
+
+  it('say how large a body they take', async () => {
+    const tooLarge = async (path: string, type: string, body: string) => {
+      const headers = { 'content-type': type, 'sec-fetch-site': 'same-origin' };
+      const answer = await fetch(`${rig.service.url}${path}`, { method: 'POST', headers, body });
+      return (await problemOf(answer, 413)).detail;
+    };
+    expect(await tooLarge('/sign-in', 'application/x-www-form-urlencoded', `token=${'x'.repeat(4096)}`)).toBe(
+      'The body is larger than 4 KiB.',
+    );
+    expect(await tooLarge('/api/admin/session', 'application/json', `{"token": "${'x'.repeat(65_536)}"}`)).toBe(
+      'The body is larger than 64 KiB.',
+    );
   });
 
   it('are both written to the audit', async () => {
