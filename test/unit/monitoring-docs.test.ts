@@ -73,6 +73,27 @@ describe('the logs that operators are told to read', () => {
   });
 });
 
+describe('the remedies of the runbooks', () => {
+  const { data } = findResource('ConfigMap', 'activity-sync');
+  const options: string[] = [
+    ...Object.keys(data),
+    ...data.NODE_OPTIONS.split(' ').map((one: string) => one.split('=')[0]),
+  ];
+  const remedies = pages.flatMap(({ page, text }) =>
+    [...text.matchAll(/^\*\*Do\.\*\* [\s\S]*?(?=^## |(?![\s\S]))/gm)]
+      .map(([remedy]) => ({ page, remedy }))
+      .filter(({ remedy }) => options.some((name) => remedy.includes(`\`${name}\``))),
+  );
+
+  it.each(remedies)('$page: a variable that is to be changed counts after a restart only', ({ remedy }) => {
+    expect(remedy).toMatch(/README\.md#changing-a-variable/);
+  });
+
+  it('speak of variables at all', () => {
+    expect(remedies.length).toBeGreaterThan(2);
+  });
+});
+
 describe('what the manual says', () => {
   const manual = pages[0]?.text ?? '';
 
