@@ -47,6 +47,11 @@ export function readConfig(env: Environment = process.env): Config {
   return config;
 }
 
+/** The options of Node itself, those of the command line last: it is the last of a name that counts. */
+export function readNodeOptions(env: Environment = process.env): string[] {
+  return [...(env.NODE_OPTIONS ?? '').split(/\s+/), ...process.execArgv];
+}
+
 type CommandValues = Values & {
   [K in keyof typeof COMMAND_VARIABLES]: z.output<(typeof COMMAND_VARIABLES)[K]['schema']>;
 };

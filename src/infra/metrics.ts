@@ -1,6 +1,6 @@
-import { getHeapStatistics } from 'node:v8';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { ASPECTS, OUTCOMES, REASONS } from '../domain/job.ts';
+import { findHeapLimit } from './heap-limit.ts';
 
 /** What a run of a fetch job can come to; 'error' where even that could not be written down. */
 const RUN_RESULTS = [...OUTCOMES, 'retry', 'put_back', 'superseded', 'error'] as const;
@@ -161,7 +161,7 @@ export function createMetrics() {
     ]),
     heapLimit: gauge('activity_sync_heap_limit_bytes', 'Heap at which the process ends for want of memory'),
   };
-  metrics.heapLimit.set(getHeapStatistics().heap_size_limit);
+  metrics.heapLimit.set(findHeapLimit());
   startAtZero(metrics);
   return metrics;
 }
