@@ -1,15 +1,19 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
+import { createParts } from '../../src/compose/parts.ts';
+import { systemClock } from '../../src/domain/clock.ts';
 import { createAdminAuth } from '../../src/http/admin-auth.ts';
 import { createAudit } from '../../src/http/audit.ts';
 import { describedRoutes } from '../../src/http/described-routes.ts';
 import { createPagesRouter } from '../../src/http/routes/pages.ts';
 import { createSignIn } from '../../src/http/sign-in.ts';
+import { readConfig } from '../../src/infra/config.ts';
 import { VARIABLES } from '../../src/infra/config-variables.ts';
 import { openDatabase } from '../../src/infra/database.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
 import { findResource, settings } from '../support/manifests.ts';
+import { ENCRYPTION_KEY, testEnvironment } from '../support/service.ts';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -71,6 +75,35 @@ describe('the service', () => {
         spec.selector.matchLabels,
       );
     }
+  });
+
+  it('never opens more connections than the database allows, with every replica and one more of each in a rollout', async () => {
+    const { data } = findResource('ConfigMap', 'activity-sync');
+    let opened = 0;
+    for (const { spec, metadata } of workloads) {
+      const env = spec.template.spec.containers[0].env.find(({ name }: { name: string }) => name === 'SERVICE_ROLES');
+      const config = readConfig(testEnvironment('http://127.0.0.1:1', { ...data, SERVICE_ROLES: env.value }));
+      const connectionString = 'postgres://127.0.0.1:1/none'; // connects when it is first asked
+      const logger = createSilentLogger();
+      const parts = createParts({
+        config,
+        connectionString,
+        encryptionKeys: [ENCRYPTION_KEY],
+        logger,
+        clock: systemClock,
+        random: Math.random,
+      });
+      const { maxReplicas } = findResource('HorizontalPodAutoscaler', metadata.name).spec;
+      const { maxSurge } = spec.strategy.rollingUpdate;
+      // Beside the pool: one that listens, two for deliveries, two for runs that end.
+      const alone = 1 + (parts.has('web') ? 2 : 0) + (parts.has('fetch') ? 2 : 0);
+      opened += (maxReplicas + maxSurge) * (parts.database.pool.options.max + alone);
+      parts.transport.close();
+      await parts.database.close();
+    }
+    // Some are PostgreSQL's own for administrators, and some its operator's.
+    const allowed = Number(findResource('Cluster', 'activity-sync-db').spec.postgresql.parameters.max_connections) - 10;
+    expect(opened).toBeLessThanOrEqual(allowed);
   });
 
   it('is scraped under the job name that the rules use', () => {
