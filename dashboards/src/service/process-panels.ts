@@ -30,7 +30,7 @@ export function runtime() {
     chart(
       {
         title: 'HTTP requests by route',
-        description: 'All routes of the web processes.',
+        description: 'All routes but the one for deliveries, which the row Webhooks shows.',
         runbook: 'process.md#activitysynchttperrors',
       },
       'reqps',
