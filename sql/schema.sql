@@ -841,6 +841,28 @@ END
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.end_lost_cooldowns(p_longest_ms integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  v_ended integer;
+BEGIN
+  UPDATE athlete_schedule s SET
+    cooldown_until = '-infinity',
+    webhook_due_at = CASE WHEN s.webhook_due_at = s.cooldown_until THEN sync_now() ELSE s.webhook_due_at END,
+    manual_due_at = CASE WHEN s.manual_due_at = s.cooldown_until THEN sync_now() ELSE s.manual_due_at END,
+    polling_due_at = CASE WHEN s.polling_due_at = s.cooldown_until THEN sync_now() ELSE s.polling_due_at END
+  WHERE s.athlete_id IN (
+    SELECT h.athlete_id FROM athlete_schedule h
+    WHERE h.cooldown_until > sync_now() + p_longest_ms * interval '1 ms' + interval '1 hour'
+    FOR UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS v_ended = ROW_COUNT;
+  RETURN v_ended;
+END
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.event_order(p_event_time timestamp with time zone, p_newest timestamp with time zone, p_now timestamp with time zone)
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -1490,13 +1512,13 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.wake_forgotten_lanes()
+CREATE OR REPLACE FUNCTION public.wake_forgotten_lanes(p_longest_ms integer)
  RETURNS integer
  LANGUAGE plpgsql
 AS $function$
 DECLARE
   v_lane integer := 2147483647;
-  v_woken integer := 0;
+  v_woken integer := end_lost_cooldowns(p_longest_ms);
 BEGIN
   LOOP
     SELECT max(f.lane) INTO v_lane FROM fetch_queue() f WHERE f.waiting AND f.lane < v_lane;

@@ -170,14 +170,36 @@ BEGIN
 END
 $$;
 
+-- Ends the cooldowns that are longer than any can be: a clock began them that was ahead and has been set back, and their
+-- athletes would wait until it gets there again. p_longest_ms: for how long an athlete is kept at most; an hour more is
+-- left to replicas that were told another one. Returns how many it ended.
+CREATE FUNCTION end_lost_cooldowns(p_longest_ms integer) RETURNS integer LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+  v_ended integer;
+BEGIN
+  UPDATE athlete_schedule s SET
+    cooldown_until = '-infinity',
+    webhook_due_at = CASE WHEN s.webhook_due_at = s.cooldown_until THEN sync_now() ELSE s.webhook_due_at END,
+    manual_due_at = CASE WHEN s.manual_due_at = s.cooldown_until THEN sync_now() ELSE s.manual_due_at END,
+    polling_due_at = CASE WHEN s.polling_due_at = s.cooldown_until THEN sync_now() ELSE s.polling_due_at END
+  WHERE s.athlete_id IN (
+    SELECT h.athlete_id FROM athlete_schedule h
+    WHERE h.cooldown_until > sync_now() + p_longest_ms * interval '1 ms' + interval '1 hour'
+    FOR UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS v_ended = ROW_COUNT;
+  RETURN v_ended;
+END
+$$;
+
 -- Wakes every lane that has waiting jobs and no due time: the net under everything above. Walks the
 -- lanes, not the jobs, and so not in the order of the athletes: it waits for none, one who is locked comes next time.
 -- Returns how many it woke; more than none says that something went past us.
-CREATE FUNCTION wake_forgotten_lanes() RETURNS integer LANGUAGE plpgsql VOLATILE
+CREATE FUNCTION wake_forgotten_lanes(p_longest_ms integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
   v_lane integer := 2147483647;
-  v_woken integer := 0;
+  v_woken integer := end_lost_cooldowns(p_longest_ms);
 BEGIN
   LOOP
     SELECT max(f.lane) INTO v_lane FROM fetch_queue() f WHERE f.waiting AND f.lane < v_lane;

@@ -137,8 +137,12 @@ interface TakenRow {
   version: number;
 }
 
-/** Wakes lanes whose due time was lost. @returns how many; more than none is worth a warning */
-export async function wakeForgottenLanes(database: Queryable): Promise<number> {
-  const [row] = await database.query<{ woken: number }>('SELECT wake_forgotten_lanes() AS woken', []);
+/**
+ * Wakes lanes whose due time was lost, or lies behind a cooldown that cannot be.
+ * @param longestMs for how long an athlete is kept from a fetch at most
+ * @returns how many; more than none is worth a warning
+ */
+export async function wakeForgottenLanes(database: Queryable, longestMs: number): Promise<number> {
+  const [row] = await database.query<{ woken: number }>('SELECT wake_forgotten_lanes($1) AS woken', [longestMs]);
   return row?.woken ?? 0;
 }

@@ -37,7 +37,7 @@ export class FetchWorker {
 
   constructor(deps: FetchWorkerDependencies) {
     const { clock, logger, metrics, config } = deps;
-    const holdMs = config.PROVIDER_ATHLETE_COOLDOWN + config.FETCH_TIMEOUT_MS;
+    const holdMs = holdMsOf(config);
     this.#lostClaims = new LostClaims({
       ...deps,
       staleAfterMs: config.FETCH_STALE_AFTER_MS,
@@ -173,7 +173,7 @@ export class FetchWorker {
   }
 
   async #checkLanes(): Promise<void> {
-    const woken = await wakeForgottenLanes(this.#deps.database);
+    const woken = await wakeForgottenLanes(this.#deps.database, holdMsOf(this.#deps.config));
     if (woken > 0)
       this.#deps.logger.warn('jobs waited in lanes that the schedule had lost; woken', {
         component: COMPONENT,
@@ -189,4 +189,9 @@ export class FetchWorker {
         jobs: ended,
       });
   }
+}
+
+/** For how long an athlete is kept from another call, unless the run ends before. */
+function holdMsOf(config: Config): number {
+  return config.PROVIDER_ATHLETE_COOLDOWN + config.FETCH_TIMEOUT_MS;
 }

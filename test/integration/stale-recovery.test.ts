@@ -118,8 +118,32 @@ describe('athletes whose due times were lost, of whom somebody has locked one', 
     const impatient = database.openPipeline({ lockTimeoutMs: 2000 });
     await database.transaction(async (tx) => {
       await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR UPDATE', [athletes[1]]);
-      expect(await wakeForgottenLanes(impatient)).toBe(2);
+      expect(await wakeForgottenLanes(impatient, 60_000)).toBe(2);
     });
-    expect(await wakeForgottenLanes(impatient)).toBe(1);
+    expect(await wakeForgottenLanes(impatient, 60_000)).toBe(1);
+  });
+});
+
+describe('athletes whose cooldown a clock has set that was a year ahead for a while', () => {
+  it('are kept from a fetch no longer; one whose cooldown may be right is', async () => {
+    const { database } = rig.service;
+    const [ahead, right] = [await rig.connectAthlete(), await rig.connectAthlete()];
+    for (const athleteId of [ahead, right]) await rig.simulator.createActivityAndNotify(athleteId);
+    const keep = (athleteId: string, until: string) =>
+      database.query(
+        `UPDATE athlete_schedule SET cooldown_until = now() + $2::interval, webhook_due_at = now() + $2::interval WHERE athlete_id = $1`,
+        [athleteId, until],
+      );
+    await keep(ahead, '1 year');
+    await keep(right, '1 minute');
+    expect(await wakeForgottenLanes(database, 60_000)).toBe(1);
+    const dues = await database.query(
+      'SELECT athlete_id, webhook_due_at <= now() AS due FROM athlete_schedule WHERE athlete_id = ANY ($1) ORDER BY athlete_id',
+      [[ahead, right]],
+    );
+    expect(dues).toEqual([
+      { athlete_id: ahead, due: true },
+      { athlete_id: right, due: false },
+    ]);
   });
 });
