@@ -107,7 +107,7 @@ describe('one job', () => {
     const job = await rig.untilJob(id, ({ attempts }) => attempts === 1);
     fault.remove();
     await open(`/jobs?activityId=${id}`);
-    await page.getByRole('cell', { name: /^earliest in \d+ s$/ }).waitFor();
+    await page.getByRole('cell', { name: /^in ≥ \d+ s$/ }).waitFor();
     await open(`/jobs/${job.id}`);
     await page
       .getByText(

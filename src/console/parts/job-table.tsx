@@ -5,7 +5,7 @@ import { Link } from '../router.tsx';
 import { mayChange } from '../session.ts';
 import { Badge } from './badge.tsx';
 import { forceJob, retryJob } from './job-actions.ts';
-import { Age } from './moment.tsx';
+import { Age, Earliest } from './moment.tsx';
 import { type Column, Table } from './table.tsx';
 
 /** Jobs in rows, with what can be done to each. */
@@ -33,9 +33,7 @@ const COLUMNS: readonly Column<Job>[] = [
     cell: ({ status, nextRunAt, updatedAt }) =>
       status === 'pending' && Date.parse(nextRunAt) > Date.now() ? (
         // Of an athlete's thousand jobs each may run when the cooldown is over, and one will.
-        <>
-          earliest <Age at={nextRunAt} />
-        </>
+        <Earliest at={nextRunAt} />
       ) : (
         <Age at={updatedAt} />
       ),

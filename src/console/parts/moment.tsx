@@ -11,6 +11,15 @@ export function Age({ at }: { at: string | null }) {
   );
 }
 
+/** How long it is at least until a time. */
+export function Earliest({ at }: { at: string }) {
+  return (
+    <time dateTime={at} title={`not before ${formatMoment(at)}`}>
+      {formatAge(at, now.value).replace(/^in /, 'in ≥ ')}
+    </time>
+  );
+}
+
 /** A time as day and clock; where it must break, it does so between them. */
 export function Moment({ at }: { at: string }) {
   return (

@@ -42,12 +42,17 @@ function particularsOf(detail: AuditEntry['detail']): string {
 
 const COLUMNS: readonly Column<AuditEntry>[] = [
   { name: 'When', cell: ({ at }) => <Moment at={at} /> },
-  { name: 'Who', minor: true, cell: ({ who }) => WHO[who] },
+  { name: 'Who', minor: true, cell: ({ who }) => <span class="whole">{WHO[who]}</span> },
   {
     name: 'What',
     cell: ({ action, who, target, detail }) => (
       <>
-        <code>{action.replace('/api/admin/', '')}</code>
+        <code>
+          {action
+            .replace('/api/admin/', '')
+            .split(/(?<=\/)/)
+            .flatMap((part) => [part, <wbr />])}
+        </code>
         {/* What a narrow screen has no columns for. */}
         <span class="narrow faint">{[WHO[who], target, particularsOf(detail)].filter(Boolean).join(' · ')}</span>
       </>
