@@ -1,7 +1,8 @@
+import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from '@jest/globals';
 import type { Overview } from '../../src/console/api/bodies.ts';
 import { countOf, formatAge, formatCountdown, formatSpan } from '../../src/console/format.ts';
-import { assessHealth } from '../../src/console/health.ts';
+import { assessHealth, UNKNOWN_HEALTH } from '../../src/console/health.ts';
 
 const NOW = Date.parse('2025-05-06T12:05:00Z');
 const LATER = '2025-05-06T12:15:02.000Z';
@@ -95,6 +96,23 @@ describe('whether all is well, in one sentence', () => {
       { waiting: { turn: 7, cooldown: 0, budget: 0, backoff: 0 } },
     );
     expect(assessHealth(behind, NOW)).toMatchObject({ level: 'bad', sentence: expect.stringContaining('5 min') });
+  });
+
+  it('stands in the console’s manual with its meaning', async () => {
+    const manual = await readFile(new URL('../../docs/console.md', import.meta.url), 'utf8');
+    const beginnings = [...manual.matchAll(/^\| ([A-Z][^|…]+) …[^|]*\|/gm)].map(([, words = '']) => words);
+    const opensAt = { webhook: LATER, manual: LATER, polling: LATER };
+    const behind = { stats: waiting, oldestDueS: { webhook: 300, manual: 0, polling: 0 } };
+    const sentences = [
+      assessHealth(overviewWith(), NOW),
+      assessHealth(overviewWith({ stats: waiting }, { opensAt }), NOW),
+      assessHealth(overviewWith({}, { blockedUntil: LATER }), NOW),
+      assessHealth(overviewWith({ providerFailingSince: LATER }), NOW),
+      assessHealth(overviewWith(behind, { waiting: { turn: 7, cooldown: 0, budget: 0, backoff: 0 } }), NOW),
+      UNKNOWN_HEALTH,
+    ].map(({ sentence }) => sentence);
+    const explained = sentences.map((sentence) => beginnings.filter((words) => sentence.startsWith(words)).length);
+    expect(explained).toEqual(sentences.map(() => 1));
   });
 
   it('names athletes who need attention and jobs that failed', () => {
