@@ -47,6 +47,13 @@ export async function migrate(options: {
     const lock = await database.pool.connect();
     lock.on('error', onError); // the pool does not listen while a connection is out
     let signOfLife: unknown;
+    let isAnswerDue = false;
+    const giveSignOfLife = async (): Promise<void> => {
+      if (isAnswerDue) return;
+      isAnswerDue = true;
+      await lock.query('SELECT').catch(() => undefined); // a lost connection tells of itself
+      isAnswerDue = false;
+    };
     try {
       await lock.query(`SET idle_session_timeout = ${lockIdleMs}`);
       const { rows } = await lock.query(`SELECT pg_try_advisory_lock(${LOCK}) AS ours`);
@@ -54,7 +61,7 @@ export async function migrate(options: {
         options.logger.info('another process migrates the database; waiting for it', { component: 'migrate' });
         await lock.query(`SELECT pg_advisory_lock(${LOCK})`);
       }
-      signOfLife = systemClock.setInterval(() => lock.query('SELECT').catch(() => undefined), lockIdleMs / 4);
+      signOfLife = systemClock.setInterval(giveSignOfLife, lockIdleMs / 4);
       const boss = createBoss({
         database,
         clock: systemClock,
