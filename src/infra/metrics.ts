@@ -63,6 +63,10 @@ export function createMetrics() {
       'For how long a job has been due, its cooldown over as well, and waited for a worker or the budget: the longest by reason; 0 when none does',
       ['reason'],
     ),
+    oldestDueThumbnail: gauge(
+      'activity_sync_oldest_due_thumbnail_age_seconds',
+      'For how long the first thumbnail job in line has been due; 0 when none is',
+    ),
     jobsWaiting: gauge(
       'activity_sync_jobs_waiting',
       'Pending jobs by what they wait for (turn, cooldown, budget, backoff)',

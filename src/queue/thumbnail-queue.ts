@@ -47,6 +47,16 @@ export async function waitForThumbnail(database: Database): Promise<number | und
   return row?.wait_ms ?? undefined;
 }
 
+/** For how long the first thumbnail job in line has been due, in seconds by the database's clock; 0 when none is. */
+export async function readThumbnailDelay(database: Queryable): Promise<number> {
+  const [row] = await database.query<{ due_s: number }>(
+    `SELECT greatest(0, extract(epoch FROM sync_now() - j.start_after))::float8 AS due_s
+     FROM (SELECT id FROM due_thumbnails() LIMIT 1) first JOIN pgboss.job j ON j.name = '${THUMBNAIL_QUEUE}' AND j.id = first.id`,
+    [],
+  );
+  return row?.due_s ?? 0;
+}
+
 /** Deletes the thumbnail jobs of these activities inside the caller's transaction. */
 export async function deleteThumbnailJobs(boss: PgBoss, tx: Queryable, activityIds: readonly Int64[]): Promise<void> {
   if (activityIds.length === 0) return;

@@ -6,6 +6,7 @@ import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 import type { Budget } from '../queue/budget.ts';
+import { readThumbnailDelay } from '../queue/thumbnail-queue.ts';
 import { countAthletes } from '../store/athlete-list.ts';
 import { holdDuty, leaveDuty } from '../store/duties.ts';
 import { compactJobCounts, countJobsByReason } from '../store/job-counts.ts';
@@ -113,6 +114,7 @@ export class MetricsCollector {
     const lastReceived = await findLastReceived(database);
     if (lastReceived) metrics.webhookLastReceived.set(secondsOf(lastReceived));
     metrics.pollingLastFinished.set(await findLastSweepEnd(database));
+    metrics.oldestDueThumbnail.set(await readThumbnailDelay(database));
   }
 }
 
@@ -127,6 +129,7 @@ function clearQueueGauges(metrics: Metrics): void {
     metrics.budgetDailyUsed,
     metrics.budgetDailyLimit,
     metrics.webhookLastReceived,
+    metrics.oldestDueThumbnail,
   ])
     gauge.remove();
 }

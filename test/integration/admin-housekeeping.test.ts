@@ -11,6 +11,7 @@ afterEach(() => rig.close());
 
 const PATIENCE_MS = 60_000;
 const TEST_MS = 120_000;
+const THUMBNAIL_JOB = JSON.stringify([{ singletonKey: '502', data: { activityId: '502' } }]);
 
 /**
  * Lets time pass until something shows. The workers get real time after each step: a process that is still
@@ -70,6 +71,14 @@ describe('the gauges of the queue', () => {
       expect(await metric(first.url, 'activity_sync_jobs{status="done",reason="polling"}')).toBe(0);
       expect(await metric(first.url, 'activity_sync_oldest_due_job_age_seconds{reason="webhook"}')).toBeGreaterThan(0);
       expect(await metric(first.url, 'activity_sync_athletes{state="healthy"}')).toBe(0);
+      expect(await metric(first.url, 'activity_sync_oldest_due_thumbnail_age_seconds')).toBe(0);
+      await first.database.query(`SELECT boss_insert_thumbnail($1)`, [THUMBNAIL_JOB]);
+      await advanceUntil(
+        clocked,
+        5000,
+        async () => Number(await metric(first.url, 'activity_sync_oldest_due_thumbnail_age_seconds')) >= 10,
+        'the wait of a thumbnail that nobody draws',
+      );
       expect(await metric(second.url, 'activity_sync_db_pool_connections{state="total"}')).toBeGreaterThan(0);
 
       await first.stop();

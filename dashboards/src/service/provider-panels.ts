@@ -142,13 +142,16 @@ export function pollingAndThumbnails() {
     ),
     chart(
       {
-        title: 'Rendering time',
-        description: 'Slowest 5%.',
-        runbook: 'polling.md#activitysyncthumbnailsfailing',
+        title: 'Rendering time and wait',
+        description: 'The slowest 5%, and for how long the first in line has been due.',
+        runbook: 'polling.md#activitysyncthumbnailswaiting',
         width: 6,
       },
       's',
-      [[`histogram_quantile(0.95, sum by (le) (rate(activity_sync_thumbnail_seconds_bucket${RATE})))`, 'slowest 5%']],
+      [
+        [`histogram_quantile(0.95, sum by (le) (rate(activity_sync_thumbnail_seconds_bucket${RATE})))`, 'slowest 5%'],
+        ['max(activity_sync_oldest_due_thumbnail_age_seconds)', 'first in line, due for'],
+      ],
     ),
   ];
 }
