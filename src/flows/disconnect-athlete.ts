@@ -25,7 +25,7 @@ export function createDisconnectAthlete(deps: {
   return async (athleteId) => {
     if (!(await isAnythingKept(deps.database, athleteId))) {
       // The request itself was written down, and may name somebody who was erased before.
-      await forgetAthleteInAudit(deps.database, athleteId);
+      await deps.database.transaction((tx) => forgetAthleteInAudit(tx, athleteId));
       return undefined;
     }
     const connected = await findAthlete(deps.database, athleteId);

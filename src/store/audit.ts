@@ -44,7 +44,7 @@ export async function endAuditEntry(
   },
 ): Promise<void> {
   const { status, target, detail, athleteId } =
-    result.athleteId === undefined || (await keepAthlete(tx, result.athleteId)) ? result : { status: result.status };
+    result.athleteId === undefined || (await keepEntries(tx, result.athleteId)) ? result : { status: result.status };
   await tx.query(
     `UPDATE audit_entry SET status = $2, target = coalesce($3, target), detail = detail || $4::text::jsonb, athlete_id = coalesce($5, athlete_id)
      WHERE id = $1`,
@@ -52,12 +52,21 @@ export async function endAuditEntry(
   );
 }
 
-/** Keeps an athlete from being erased until the transaction ends. @returns false when nothing is known of them */
-async function keepAthlete(tx: Queryable, athleteId: Int64): Promise<boolean> {
-  const scheduled = await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR KEY SHARE', [athleteId]);
-  const connected = await tx.query('SELECT FROM athlete WHERE athlete_id = $1 FOR KEY SHARE', [athleteId]);
-  return scheduled.length + connected.length > 0;
+/**
+ * Keeps an athlete's entries from being emptied until the transaction ends. The athlete's own rows stay free: a claim
+ * passes over an athlete who is locked.
+ * @returns false when nothing is known of them
+ */
+async function keepEntries(tx: Queryable, athleteId: Int64): Promise<boolean> {
+  await tx.query(`SELECT pg_advisory_xact_lock_shared(${ENTRIES_OF})`, [athleteId]);
+  const rows = await tx.query(
+    `SELECT FROM athlete_schedule WHERE athlete_id = $1 UNION ALL SELECT FROM athlete WHERE athlete_id = $1`,
+    [athleteId],
+  );
+  return rows.length > 0;
 }
+
+const ENTRIES_OF = `hashtextextended('activity-sync audit of ' || $1::bigint, 0)`;
 
 /** Entries, newest first. @param beforeId the id of the last entry of the page before */
 export async function listAuditEntries(
@@ -71,8 +80,12 @@ export async function listAuditEntries(
   );
 }
 
-/** Empties the entries of an athlete who is erased: that something was done stays, whom it concerned goes. */
+/**
+ * Empties the entries of an athlete who is erased, inside the caller's transaction: that something was done stays, whom
+ * it concerned goes.
+ */
 export async function forgetAthleteInAudit(tx: Queryable, athleteId: Int64): Promise<void> {
+  await tx.query(`SELECT pg_advisory_xact_lock(${ENTRIES_OF})`, [athleteId]);
   await tx.query(`UPDATE audit_entry SET target = NULL, detail = '{}', athlete_id = NULL WHERE athlete_id = $1`, [
     athleteId,
   ]);

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beginAuditEntry, endAuditEntry } from '../../src/store/audit.ts';
 import { ask } from '../support/admin.ts';
 import { ADMIN_TOKEN, type Rig, startRig } from '../support/service.ts';
 
@@ -49,6 +50,19 @@ describe('the audit', () => {
         detail: { sync: of.id, after: '2025-01-01T00:00:00.000Z', force: false },
       },
     ]);
+  });
+
+  it('keeps nobody from the athlete whom a change concerned', async () => {
+    const { database } = rig.service;
+    await ask(rig, 'POST', '/api/admin/activity-jobs', { activityId: '9200', athleteId: '92' });
+    const id = await beginAuditEntry(database, { who: 'admin', action: 'POST /api/admin/activity-jobs', detail: {} });
+    await database.transaction(async (tx) => {
+      await endAuditEntry(tx, id, { status: 201, athleteId: '92' });
+      const locked = database.transaction((other) =>
+        other.query('SELECT FROM athlete_schedule WHERE athlete_id = 92 FOR UPDATE SKIP LOCKED', []),
+      );
+      expect(await locked).toHaveLength(1);
+    });
   });
 
   it('notes sessions, and changes made in one', async () => {
