@@ -3,7 +3,7 @@ import { createSyncs, type SyncProgress, SyncRefusedError, type Syncs } from '..
 import { readVariables } from '../infra/config.ts';
 import { openDatabase } from '../infra/database.ts';
 import { createBudget } from '../queue/budget.ts';
-import { CommandError } from './command-error.ts';
+import { CommandError, EXIT } from './command-error.ts';
 import { findService, type ServiceClient } from './service-client.ts';
 import type { SyncInput } from './sync-input.ts';
 
@@ -81,7 +81,8 @@ async function beginIn(syncs: Syncs, input: SyncInput): Promise<string> {
   try {
     return await syncs.start(input);
   } catch (error) {
-    if (error instanceof SyncRefusedError) throw new CommandError(error.message);
+    if (error instanceof SyncRefusedError)
+      throw new CommandError(error.message, error.why === 'future' ? EXIT.usage : EXIT.failed);
     throw error;
   }
 }

@@ -1,5 +1,6 @@
 // What the admin interface calls a field, and what whoever typed the command calls it.
 const TYPED: Record<string, string> = {
+  'body.after': '--after',
   'body.callbackUrl': '--callback-url',
   'query.activityId': '--activity',
   'query.athleteId': '--athlete',

@@ -35,7 +35,7 @@ export interface SyncProgress {
 
 /** Bulk syncs asked for by hand. */
 export interface Syncs {
-  /** @throws SyncRefusedError when there is no athlete whose list can be read */
+  /** @throws SyncRefusedError when there is no athlete whose list can be read, or `after` is still to come */
   start(request: SyncRequest): Promise<Int64>;
   find(id: Int64): Promise<SyncProgress | undefined>;
   /** Newest first. @param beforeId the last one of the page before */
@@ -44,14 +44,15 @@ export interface Syncs {
   cancel(id: Int64): Promise<boolean | undefined>;
 }
 
-/** The sync cannot be made; `missing` when the athlete is not connected. */
+/** The sync cannot be made. */
 export class SyncRefusedError extends Error {
   override name = 'SyncRefusedError';
   readonly code = 'SYNC_REFUSED';
-  readonly missing: boolean;
-  constructor(message: string, missing: boolean) {
+  /** The athlete is not connected; nobody's list can be read; or what was asked for is still to come. */
+  readonly why: 'missing' | 'nobody' | 'future';
+  constructor(message: string, why: 'missing' | 'nobody' | 'future') {
     super(message);
-    this.missing = missing;
+    this.why = why;
   }
 }
 
@@ -65,14 +66,20 @@ export function createSyncs(deps: {
   const show = (sync: StoredSync, state: BudgetState) => toProgress(sync, state, deps.now(), deps.cooldownMs);
   return {
     start: async (request) => {
+      const afterMs = (request.afterS ?? 0) * 1000;
+      if (afterMs > deps.now())
+        throw new SyncRefusedError(
+          `${new Date(afterMs).toISOString()} is still to come: no activity is newer.`,
+          'future',
+        );
       const id = await createSync(database, request);
       if (id !== undefined) return id;
-      if (request.athleteId === undefined) throw new SyncRefusedError('No connected athlete is healthy.', false);
+      if (request.athleteId === undefined) throw new SyncRefusedError('No connected athlete is healthy.', 'nobody');
       const athlete = await findTokens(database, request.athleteId);
-      if (!athlete) throw new SyncRefusedError(`Athlete ${request.athleteId} is not connected.`, true);
+      if (!athlete) throw new SyncRefusedError(`Athlete ${request.athleteId} is not connected.`, 'missing');
       throw new SyncRefusedError(
         `Athlete ${request.athleteId} must connect again first; their state is ${athlete.state}.`,
-        false,
+        'nobody',
       );
     },
     find: async (id) => {

@@ -87,6 +87,12 @@ describe('sync', () => {
     expect(err).toContain('No service answers; the sync is noted in the database');
     expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('2/2 fetched · finished') });
     expect(await run(['sync', '--after', 'soon'], await away())).toMatchObject({ code: 2 });
+    const toCome = ['sync', '--after', '2999-01-01'];
+    expect(await run(toCome)).toMatchObject({ code: 2, err: 'Error: --after must not be in the future.\n' });
+    expect(await run(toCome, await away())).toMatchObject({
+      code: 2,
+      err: 'Error: 2999-01-01T00:00:00.000Z is still to come: no activity is newer.\n',
+    });
     const [largest, tooLarge] = ['9223372036854775807', '9223372036854775808'];
     expect(await run(['sync', largest], await away())).toMatchObject({
       code: 1,

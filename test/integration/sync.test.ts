@@ -200,6 +200,7 @@ describe('the sync endpoints', () => {
 
   it.each([
     [{ after: 'yesterday' }, 'body.after'],
+    [{ after: '2999-01-01' }, 'body.after'],
     [{ before: 12.5 }, 'body.before'],
     [{ after: 2000, before: 1000 }, 'body.before'],
     [{ force: 'yes' }, 'body.force'],

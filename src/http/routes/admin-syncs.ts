@@ -65,6 +65,14 @@ function inWords({ after, before, force }: z.output<typeof requestBody>): Record
   };
 }
 
+function toProblem({ why, message }: SyncRefusedError): Problem {
+  if (why === 'future')
+    return new Problem('badRequest', message, {
+      errors: [{ field: 'body.after', message: 'must not be in the future' }],
+    });
+  return new Problem(why === 'missing' ? 'notFound' : 'conflict', message);
+}
+
 /** Bulk syncs: begun, watched, cancelled. */
 export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
   const begin = async (athleteId: string | undefined, body: z.output<typeof requestBody>) => {
@@ -82,7 +90,7 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
         audit: { athleteId, detail: { sync: id, ...inWords(body) } },
       };
     } catch (error) {
-      if (error instanceof SyncRefusedError) throw new Problem(error.missing ? 'notFound' : 'conflict', error.message);
+      if (error instanceof SyncRefusedError) throw toProblem(error);
       throw error;
     }
   };
