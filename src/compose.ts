@@ -10,6 +10,8 @@ import { type HttpServer, listen } from './infra/http-server.ts';
 import type { Logger } from './infra/logger.ts';
 import type { Metrics } from './infra/metrics.ts';
 import type { NotifyHub } from './infra/notify-hub.ts';
+import { checkSchema } from './infra/schema/check-schema.ts';
+import type { Release } from './infra/schema/release.ts';
 import type { Provider } from './provider/client.ts';
 import type { Budget } from './queue/budget.ts';
 
@@ -21,6 +23,8 @@ export interface ServiceOptions {
   logger: Logger;
   clock?: Clock;
   random?: () => number;
+  /** Whose schema the database must have: this one's, unless a test plays another. */
+  release?: Release;
   /** The activities page may be seen without signing in (the demo). */
   openPages?: boolean;
 }
@@ -45,7 +49,7 @@ const DEFAULT_GRACE_MS = 10_000;
 
 /**
  * Starts a process of the service. The database must be migrated. A start that fails leaves nothing open.
- * @throws ListenError; the database's error when it cannot be reached
+ * @throws ListenError; MigrationError for a schema that this release cannot serve with; the database's error when it cannot be reached
  */
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, logger } = options;
@@ -69,6 +73,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   };
 
   try {
+    await checkSchema({ database, boss, release: parts.release, logger });
     await boss.start();
     await budget.configure({
       capacity: config.PROVIDER_RATE_LIMIT_CAPACITY,

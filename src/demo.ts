@@ -110,15 +110,15 @@ async function showOne(service: Service, simulator: Simulator, which: number): P
   if (!athlete) return;
   const kind = ACTIVITY_KINDS[Math.floor(Math.random() * ACTIVITY_KINDS.length)];
   const drawn = new Map<string, () => void>();
-  const unsubscribe = service.hub.on('activity', (payload) => drawn.get(payload.split(':')[1] ?? '')?.());
+  const unsubscribe = service.hub.on('activity', (id) => drawn.get(id)?.());
   const sentAt = Date.now();
   let finished: () => void = () => undefined;
   const picture = new Promise<void>((resolve) => {
     finished = resolve;
   });
   const seen = new Set<string>();
-  const watch = service.hub.on('activity', (payload) => {
-    seen.add(payload.split(':')[1] ?? '');
+  const watch = service.hub.on('activity', (id) => {
+    seen.add(id);
   });
   const { id, ms } = await simulator.createActivityAndNotify(athlete.id, kind);
   drawn.set(id, finished);

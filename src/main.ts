@@ -3,7 +3,8 @@ import { ConfigError, readConfig, readSecrets } from './infra/config.ts';
 import { EmbeddedPostgresError } from './infra/embedded/embedded-postgres-error.ts';
 import { ListenError } from './infra/http-server.ts';
 import { createLogger, type Logger, redactSecrets } from './infra/logger.ts';
-import { MigrationError, migrate } from './infra/migrate.ts';
+import { migrate } from './infra/migrate.ts';
+import { MigrationError } from './infra/schema/migration-error.ts';
 import { hearStopSignal } from './infra/stop-signal.ts';
 import { openStorage } from './infra/storage.ts';
 
@@ -23,7 +24,7 @@ async function main(): Promise<void> {
   const storage = await openStorage(config, logger, () => process.exit(1));
   let migrated = false;
   try {
-    const migration = migrate({ connectionString: storage.connectionString, logger });
+    const migration = config.MIGRATE_ON_START ? migrate({ ...storage, logger }) : Promise.resolve();
     migrated = await Promise.race([migration.then(() => true), stop.untilAsked.then(() => false)]);
     if (migrated) {
       const service = await startService({ config, logger, ...storage });

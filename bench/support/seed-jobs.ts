@@ -1,5 +1,8 @@
+import { systemClock } from '../../src/domain/clock.ts';
 import type { Reason } from '../../src/domain/job.ts';
+import { createBoss } from '../../src/infra/boss.ts';
 import type { Database } from '../../src/infra/database.ts';
+import { createSilentLogger } from '../../src/infra/logger.ts';
 import { createSecretBox } from '../../src/infra/secret-box.ts';
 import { requestFetches } from '../../src/queue/requests.ts';
 import type { BenchAthlete } from './simulator-process.ts';
@@ -39,9 +42,16 @@ export async function requestAll(
       activityIds[n] === undefined ? [] : [{ athleteId, activityId: activityIds[n], reason, force: false }],
     ),
   ).flat();
+  const boss = createBoss({
+    database,
+    clock: systemClock,
+    logger: createSilentLogger(),
+    migrate: false,
+    supervise: false,
+  });
   await database.transaction(async (tx) => {
     for (let from = 0; from < requests.length; from += BATCH)
-      await requestFetches(tx, requests.slice(from, from + BATCH));
+      await requestFetches(boss, tx, requests.slice(from, from + BATCH));
     await tx.query('ANALYZE');
   });
   return requests.length;

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../infra/config.ts';
 import { EmbeddedPostgresError } from '../infra/embedded/embedded-postgres-error.ts';
-import { MigrationError } from '../infra/migrate.ts';
+import { MigrationError } from '../infra/schema/migration-error.ts';
 import { ProviderError } from '../provider/errors.ts';
 import { CommandError, EXIT } from './command-error.ts';
 import { addJobsCommands } from './jobs-commands.ts';

@@ -9,18 +9,21 @@ import type { Logger } from '../infra/logger.ts';
 import { createMetrics, type Metrics } from '../infra/metrics.ts';
 import { NotifyHub } from '../infra/notify-hub.ts';
 import { createPacedRead, type PacedRead } from '../infra/paced-read.ts';
+import { Presence } from '../infra/presence.ts';
+import { type Release, THIS_RELEASE } from '../infra/schema/release.ts';
 import { createSecretBox, type SecretBox } from '../infra/secret-box.ts';
 import { createProvider, type Provider } from '../provider/client.ts';
 import { createTransport, type Transport } from '../provider/transport.ts';
 import { type Budget, createBudget } from '../queue/budget.ts';
 import { countWaits, type Waits } from '../store/job-waits.ts';
 
-export const VERSION = '0.1.0';
+export const VERSION = THIS_RELEASE.version;
 const WEB_CONNECTIONS = 10;
 
 /** What every role of a process shares. */
 export interface Parts {
   config: Config;
+  release: Release;
   clock: Clock;
   now: () => number;
   random: () => number;
@@ -29,6 +32,7 @@ export interface Parts {
   database: Database;
   boss: PgBoss;
   hub: NotifyHub;
+  presence: Presence;
   secretBox: SecretBox;
   budget: Budget;
   transport: Transport;
@@ -43,6 +47,7 @@ export interface Parts {
 /** Makes the shared parts; opens nothing yet but the pool, which connects when it is first used. */
 export function createParts(options: {
   config: Config;
+  release?: Release | undefined;
   connectionString: string;
   encryptionKeys: readonly string[];
   logger: Logger;
@@ -73,6 +78,7 @@ export function createParts(options: {
     supervise: has('fetch'),
     onError: () => metrics.errors.inc({ component: BOSS_COMPONENT }),
   });
+  const presence = new Presence({ clock, roles: config.SERVICE_ROLES, version: VERSION });
   const secretBox = createSecretBox(options.encryptionKeys);
   const budget = createBudget(database, (reason, result) => metrics.budgetGrants.inc({ reason, result }));
   const userAgent = `activity-sync/${VERSION} (+${config.NEXT_PUBLIC_BASE_URL})`;
@@ -103,6 +109,7 @@ export function createParts(options: {
   });
   return {
     config,
+    release: options.release ?? THIS_RELEASE,
     clock,
     now,
     random: options.random,
@@ -110,12 +117,13 @@ export function createParts(options: {
     metrics,
     database,
     boss,
-    hub: new NotifyHub({ connectionString, clock, logger, metrics }),
+    hub: new NotifyHub({ connectionString, clock, logger, metrics, presence }),
+    presence,
     secretBox,
     budget,
     transport,
     provider,
-    accessTokens: createAccessTokens({ database, secretBox, provider, metrics, now }),
+    accessTokens: createAccessTokens({ database, boss, secretBox, provider, metrics, now }),
     readWaits: createPacedRead(() => countWaits(database)),
     userAgent,
     has,

@@ -1,4 +1,4 @@
-import type { RequestListener } from 'node:http';
+import type { Express } from 'express';
 import { createAcceptWebhook } from '../flows/accept-webhook.ts';
 import { createConnectAthlete } from '../flows/connect-athlete.ts';
 import { createDisconnectAthlete } from '../flows/disconnect-athlete.ts';
@@ -18,27 +18,27 @@ import { createConsoleRouter } from '../http/routes/console.ts';
 import { createHealthRouter } from '../http/routes/health.ts';
 import { createOauthRouter } from '../http/routes/oauth.ts';
 import { createPagesRouter } from '../http/routes/pages.ts';
-import { createWebhook, WEBHOOK_PATH } from '../http/routes/webhook.ts';
+import { createWebhookRouter, WEBHOOK_PATH } from '../http/routes/webhook.ts';
 import { createSignIn } from '../http/sign-in.ts';
-import { findMissingMigrations } from '../infra/migrate.ts';
+import { findSchemaProblem } from '../infra/schema/check-schema.ts';
 import { readDeliveries } from '../store/deliveries.ts';
 import { type Parts, VERSION } from './parts.ts';
 
 /** The HTTP side of a process: health for every role, everything else for the role web. */
 export interface Web {
-  app: RequestListener;
+  app: Express;
   /** Ends what would keep the server from closing: the live event streams. */
   stop(): void;
 }
 
 export function createWeb(parts: Parts, options: { openPages: boolean }): Web {
-  const { database, hub, logger, metrics } = parts;
+  const { database, hub, logger, metrics, release } = parts;
   const health = createHealthRouter({
     metrics,
     readiness: {
       database: async () => ((await database.query('SELECT 1')).length === 1 ? true : 'no answer'),
-      schema: async () => ((await findMissingMigrations(database)).length === 0 ? true : 'not migrated'),
-      listener: async () => (hub.connected ? true : 'the LISTEN connection is down; it is being made anew'),
+      schema: async () => (await findSchemaProblem(database, release)) ?? true,
+      listener: async () => (hub.connected ? true : 'the LISTEN connection is down; reconnecting'),
     },
   });
   if (!parts.has('web')) {
@@ -104,8 +104,8 @@ function createPublicWeb(
     ],
     about: { version: VERSION, url: baseUrl },
   });
-  const webhook = createWebhook({
-    acceptWebhook: createAcceptWebhook(database),
+  const webhook = createWebhookRouter({
+    acceptWebhook: createAcceptWebhook(database, boss),
     deauthorize: erase,
     knownSubscriptions,
     verifyToken,
@@ -117,11 +117,11 @@ function createPublicWeb(
   const pages = createPagesRouter({ database, auth, open: options.openPages, signIn });
   const routers = [health, createOauthRouter(connectAthlete), adminApi.router, createConsoleRouter(), pages];
   const app = createApp({
-    first: [webhook.router],
+    first: [webhook],
     routers,
     trustedProxies: config.TRUSTED_PROXIES,
     logger,
     metrics,
   });
-  return { app: webhook.before(app), stop: () => adminApi.stop() };
+  return { app, stop: () => adminApi.stop() };
 }

@@ -1,11 +1,14 @@
+import { backoffMs } from '../domain/backoff.ts';
 import { createListPage } from '../flows/list-page.ts';
 import { budgetMargins } from '../queue/budget.ts';
+import { createCompleter } from '../queue/completer.ts';
 import { createTileSource, type TileSource } from '../thumbnail/tile-source.ts';
-import { FetchWorker } from '../workers/fetch-worker.ts';
+import { FetchWorker, holdMsOf } from '../workers/fetch-worker.ts';
 import { HistoryRecorder } from '../workers/history-recorder.ts';
 import { KeyRotation } from '../workers/key-rotation.ts';
 import { MetricsCollector } from '../workers/metrics-collector.ts';
 import { PollingWorker } from '../workers/polling-worker.ts';
+import { Rescuer } from '../workers/rescuer.ts';
 import { Retention } from '../workers/retention.ts';
 import { SyncWorker } from '../workers/sync-worker.ts';
 import { ThumbnailWorker } from '../workers/thumbnail-worker.ts';
@@ -31,16 +34,19 @@ export function createWorkers(parts: Parts): { workers: Worker[]; recorder: Hist
   if (has('web') || has('fetch')) workers.push(new Retention({ ...parts, days: config.JOB_RETENTION_DAYS }));
   if (has('web') || has('fetch')) workers.push(new KeyRotation(parts));
   if (has('fetch')) {
-    workers.push(
-      new FetchWorker({
-        ...parts,
-        backoff,
-        cooldownMs: config.PROVIDER_ATHLETE_COOLDOWN,
-        grantValidMs: budgetMargins(config.PROVIDER_RATE_LIMIT_INTERVAL).lagMs,
-        callWithinMs: config.FETCH_TIMEOUT_MS,
-        staleAfterMs: config.FETCH_STALE_AFTER_MS,
-      }),
-    );
+    const completer = createCompleter({
+      ...parts,
+      cooldownMs: config.PROVIDER_ATHLETE_COOLDOWN,
+      backoffMs: (attempts) => backoffMs(attempts, backoff, random()),
+    });
+    const fetchWorker = new FetchWorker({
+      ...parts,
+      completer,
+      grantValidMs: budgetMargins(config.PROVIDER_RATE_LIMIT_INTERVAL).lagMs,
+      callWithinMs: config.FETCH_TIMEOUT_MS,
+    });
+    const inHand = () => fetchWorker.inHand;
+    workers.push(fetchWorker, new Rescuer({ ...parts, completer, inHand, holdMs: holdMsOf(config) }));
   }
   const map = has('thumbnail') ? openMap(parts) : undefined;
   if (has('thumbnail')) {

@@ -1,6 +1,6 @@
 import type { Int64 } from './int64.ts';
 
-/** Why a fetch was asked for, strongest first. */
+/** Why a fetch was requested, strongest first. */
 export const REASONS = ['webhook', 'manual', 'polling'] as const;
 export type Reason = (typeof REASONS)[number];
 
@@ -10,7 +10,10 @@ export type Aspect = (typeof ASPECTS)[number];
 export const STATUSES = ['pending', 'working', 'done', 'failed'] as const;
 export type JobStatus = (typeof STATUSES)[number];
 
-/** What came of a finished job: some outcomes make it `done`, the others `failed`. */
+/**
+ * The outcome of a finished job: some make it `done`, the others `failed`. `refuted`: a deletion that the provider did
+ * not confirm; `unusable`: an answer that would be as wrong again.
+ */
 export const OUTCOMES = [
   'stored',
   'skipped',
@@ -20,9 +23,11 @@ export const OUTCOMES = [
   'forbidden',
   'unknownAthlete',
   'exhausted',
+  'refuted',
+  'unusable',
 ] as const;
 export type Outcome = (typeof OUTCOMES)[number];
-export const DONE_OUTCOMES: readonly Outcome[] = ['stored', 'skipped', 'deleted'];
+export const DONE_OUTCOMES: readonly Outcome[] = ['stored', 'skipped', 'deleted', 'refuted'];
 export const FAILED_OUTCOMES: readonly Outcome[] = OUTCOMES.filter((outcome) => !DONE_OUTCOMES.includes(outcome));
 
 /** Retries after the first run; the failure after the last one is final. */
@@ -33,12 +38,14 @@ export interface FetchRequest {
   activityId: Int64;
   athleteId: Int64;
   reason: Reason;
-  /** Fetch again what is stored already. */
+  /** Re-fetch an activity already stored. */
   force: boolean;
   /** What happened to the activity; without it: created. */
   aspect?: Aspect;
-  /** When that happened; an older one than known is refused as stale. ISO 8601, or as PostgreSQL writes it. */
-  eventTime?: string;
+  /** When that happened; one older than the newest known is out of date. */
+  eventTime?: Date;
+  /** The event carried a valid signature: a deletion needs no confirmation. */
+  signed?: boolean;
 }
 
 /** A webhook event of an activity, checked. */
@@ -46,8 +53,9 @@ export interface ActivityEvent {
   objectId: Int64;
   ownerId: Int64;
   aspect: Aspect;
-  /** ISO 8601, whole seconds. */
-  eventTime: string;
+  /** Whole seconds, by the provider's clock. */
+  eventTime: Date;
   subscriptionId: Int64;
   updates: Record<string, unknown>;
+  signed: boolean;
 }

@@ -1,43 +1,39 @@
+import type { PgBoss } from 'pg-boss';
 import type { ActivityEvent } from '../domain/job.ts';
 import type { Database } from '../infra/database.ts';
-import { isLockTimeout } from '../infra/database-errors.ts';
-import { acceptActivityEvents, type RequestResult } from '../queue/requests.ts';
-import { createBatcher } from './batcher.ts';
+import { INTAKE_LOCK_MS, INTAKE_STATEMENT_MS, LOCK_MS } from '../infra/database-policy.ts';
+import { type AcceptResult, acceptEvents } from '../queue/accept.ts';
+import { createBatcher } from '../queue/batcher.ts';
 
 /** Accepts one event of an activity; resolves when ledger row, request and job are durable. */
-export type AcceptWebhook = (event: ActivityEvent) => Promise<RequestResult>;
+export type AcceptWebhook = (event: ActivityEvent) => Promise<AcceptResult>;
 
 const MAX_BATCH = 200;
-// While the server runs one batch, the next already waits on its side of the connection.
-const DEPTH = 2;
-// Nobody holds an athlete for that long but one who is lost. Those behind must not wait for it: the provider gives two
-// seconds, and comes again.
-const LOCK_TIMEOUT_MS = 700;
-// What had to wait with the locked athlete has waited long enough.
-const LOCK_TIMEOUT_AFTER_THAT_MS = 100;
-// Data, constraint or limit: something that one event holds, none is known to pass the checks before.
-const OF_ONE_EVENT = /^(22|23|54)...$/;
+const CONNECTIONS = 3;
 
 /**
- * The webhook's way into the database. Under load, many deliveries share one transaction: what arrives
- * while one commits makes the next. An athlete whom somebody has locked fails alone, with all deliveries that
- * are there by then, so that the wait for them is one.
+ * Accepts webhook events. Under load, many share one transaction: what arrives while one commits makes the next. Where a
+ * batch fails, the events of each athlete are accepted by themselves, so that a locked athlete fails alone.
  */
-export function createAcceptWebhook(database: Database): AcceptWebhook {
-  const pipeline = database.openPipeline({ lockTimeoutMs: LOCK_TIMEOUT_MS });
-  // Not behind the batch that waits on the other connection by then, perhaps for the same athlete.
-  const afterLock = database.openPipeline({ lockTimeoutMs: LOCK_TIMEOUT_AFTER_THAT_MS });
-  const acceptTogether = async (events: ActivityEvent[], isPart: boolean): Promise<RequestResult[]> => {
-    const results = await acceptActivityEvents(isPart ? afterLock : pipeline, events);
-    const byActivity = new Map(results.map((result) => [result.activityId, result]));
-    return events.map((event) => byActivity.get(event.objectId) as RequestResult);
-  };
-  return createBatcher({
+export function createAcceptWebhook(database: Database, boss: PgBoss): AcceptWebhook {
+  const intake = database.reserve({ maxConnections: CONNECTIONS, statementMs: INTAKE_STATEMENT_MS });
+  const accept = (events: readonly ActivityEvent[], lockMs: number) =>
+    intake.transaction((tx) => acceptEvents(boss, tx, events), { lockMs });
+  return createBatcher<ActivityEvent, AcceptResult>({
     maxBatch: MAX_BATCH,
-    depth: DEPTH,
-    keyOf: (event) => event.objectId,
-    run: acceptTogether,
-    isOfOneItem: (error) => OF_ONE_EVENT.test(String((error as { code?: unknown }).code)),
-    groups: { of: ({ ownerId }) => ownerId, isOfOne: isLockTimeout },
+    keyOf: ({ objectId }) => objectId,
+    run: async (events) => {
+      try {
+        return await accept(events, INTAKE_LOCK_MS);
+      } catch (error) {
+        const byAthlete = Map.groupBy(events, ({ ownerId }) => ownerId);
+        if (byAthlete.size === 1) throw error;
+        const results = new Map([...byAthlete].map(([ownerId, group]) => [ownerId, accept(group, LOCK_MS)]));
+        return events.map(async ({ objectId, ownerId }) => {
+          const ofAthlete = (await results.get(ownerId)) ?? [];
+          return ofAthlete.find(({ activityId }) => activityId === objectId) as AcceptResult;
+        });
+      }
+    },
   });
 }

@@ -1,5 +1,7 @@
+import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
+import { retryWhileUnavailable } from '../infra/database-policy.ts';
 import type { Metrics } from '../infra/metrics.ts';
 import type { SecretBox } from '../infra/secret-box.ts';
 import type { Provider } from '../provider/client.ts';
@@ -15,7 +17,6 @@ import {
   setAthleteState,
 } from '../store/athletes.ts';
 import { findJobsRefusedForAthlete, lockJobsOfAthlete } from '../store/fetch-jobs.ts';
-import { outlastDatabase } from './outlast-database.ts';
 
 /** The athlete must connect again: not connected, or the provider refuses to refresh their token. */
 export class ReconnectError extends Error {
@@ -43,6 +44,7 @@ export interface AccessTokens {
 
 export function createAccessTokens(deps: {
   database: Database;
+  boss: PgBoss;
   secretBox: SecretBox;
   provider: Provider;
   metrics: Metrics;
@@ -131,7 +133,7 @@ const SAVE_FOR_MS = 300_000;
  * @throws when that does not succeed; the athlete must connect again then
  */
 async function saveLate(
-  deps: { database: Database; secretBox: SecretBox },
+  deps: { database: Database; boss: PgBoss; secretBox: SecretBox },
   athleteId: Int64,
   pair: NewPair,
 ): Promise<string> {
@@ -143,9 +145,9 @@ async function saveLate(
     await lockJobsOfAthlete(tx, athleteId);
     const refused = await replaceTokens(tx, athleteId, isSpent, pair.sealed);
     // Somebody came in between with the spent one, and was refused.
-    if (refused) await reopenJobs(tx, await findJobsRefusedForAthlete(tx, athleteId));
+    if (refused) await reopenJobs(deps.boss, tx, await findJobsRefusedForAthlete(tx, athleteId));
   };
-  await outlastDatabase(() => deps.database.transaction(save), { until: performance.now() + SAVE_FOR_MS });
+  await retryWhileUnavailable(() => deps.database.transaction(save), { until: performance.now() + SAVE_FOR_MS });
   return pair.accessToken;
 }
 

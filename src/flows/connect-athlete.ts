@@ -1,4 +1,5 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
@@ -39,6 +40,7 @@ const STATE_MS = 3_600_000;
 
 export function createConnectAthlete(deps: {
   database: Database;
+  boss: PgBoss;
   provider: Provider;
   secretBox: SecretBox;
   logger: Logger;
@@ -91,7 +93,7 @@ export function createConnectAthlete(deps: {
           ...sealTokens(deps.secretBox, tokens),
         });
         await tx.query(`SELECT pg_notify('activity_sync', 'athlete')`, []);
-        return scopeSuffices ? reopenJobs(tx, await findJobsRefusedForAthlete(tx, athleteId)) : 0;
+        return scopeSuffices ? reopenJobs(deps.boss, tx, await findJobsRefusedForAthlete(tx, athleteId)) : 0;
       });
       deps.logger.info('athlete connected', { component: 'connect', athleteId, scope, reopenedJobs: reopened });
       return { athleteId, name, scopeSuffices };

@@ -1,65 +1,96 @@
-import { isNativeError } from 'node:util/types';
-import { isDatabaseAway } from '../infra/database-errors.ts';
+import type { Activity } from '../domain/activity.ts';
 import type { Provider } from '../provider/client.ts';
 import { ProviderError } from '../provider/errors.ts';
 import type { ActivityDetail } from '../provider/schemas.ts';
 import type { Budget } from '../queue/budget.ts';
 import type { Run } from '../queue/claim.ts';
-import { SupersededError } from '../queue/settle.ts';
-import { deleteActivity, removeActivity } from '../store/activities.ts';
+import type { LastCall, Settlement } from '../queue/settlement.ts';
 import { type AccessTokens, ReconnectError } from './access-token.ts';
-import { type EndRunDependencies, endingsOf, type RunEndings, type RunResult } from './end-run.ts';
-import { stopForThrottle } from './throttled.ts';
-import { toActivity } from './to-activity.ts';
 
-export interface FetchDependencies extends EndRunDependencies {
-  provider: Provider;
+export interface FetchDependencies {
+  provider: Pick<Provider, 'getActivity'>;
   accessTokens: AccessTokens;
-  budget: Budget;
+  budget: Pick<Budget, 'take' | 'renew'>;
   /** How old a grant of the budget may be when its call leaves; an older one is renewed, its window may be over. */
   grantValidMs: number;
   /** After the claim, a call must leave within this time: no longer is the athlete kept from another one. */
   callWithinMs: number;
+  /** Repeats what the database cannot do just now, for as long as the run is not stale. */
+  persist: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
 /**
- * Runs a claimed job to its end: the provider's answer is stored, the thumbnail is asked for and the job
- * is completed in one transaction.
- * @param signal aborts the call to the provider when the process stops; the job is then put back
- * @throws SupersededError when the claim was lost meanwhile; nothing was written
+ * Runs a claimed job: calls the provider where that is needed, and decides how the run ends. Writes nothing of it.
+ * @param signal aborts the call when the process stops; the job is then released
+ * @throws what is neither the provider's nor the athlete's doing: a fault of ours, or the database's
  */
-export async function fetchActivity(deps: FetchDependencies, run: Run, signal: AbortSignal): Promise<RunResult> {
-  const end = endingsOf(deps, run, signal);
-  if (run.aspect === 'delete') {
-    return end.complete('deleted', (tx) => deleteActivity(tx, run.activityId, run.athleteId));
+export async function fetchActivity(deps: FetchDependencies, run: Run, signal: AbortSignal): Promise<Settlement> {
+  const settlement = settleWithoutCall(run);
+  if (settlement) return settlement;
+  try {
+    const answer = await callProvider(deps, run, signal);
+    return {
+      kind: 'stored',
+      outcome: run.aspect === 'delete' ? 'refuted' : 'stored',
+      activity: toActivity(run, answer.detail),
+      detail: answer.body,
+      lastCall: now(),
+    };
+  } catch (error) {
+    if (signal.aborted) return { kind: 'release', error: 'The service stopped during the call.', lastCall: now() };
+    if (error instanceof CallPutOff) return { kind: 'release', error: error.message, lastCall: error.lastCall };
+    if (error instanceof ReconnectError)
+      return { kind: 'ended', outcome: 'unauthorized', error: error.message, wantsAccess: true, lastCall: now() };
+    if (error instanceof ProviderError) return { ...settlementOf(run, error), lastCall: now() };
+    throw error;
   }
+}
+
+/** How a run ends that needs no call; undefined where it does. */
+function settleWithoutCall(run: Run): Settlement | undefined {
+  const { athleteId } = run;
+  if (run.aspect === 'delete' && run.signed) return { kind: 'ended', outcome: 'deleted', effect: { kind: 'delete' } };
+  // Nothing is stored that a deletion could remove: there is nothing to confirm.
+  if (run.aspect === 'delete' && !run.knownActivity && !run.needsCall) return { kind: 'ended', outcome: 'deleted' };
   if (!run.knownAthlete) {
-    const error = `Athlete ${run.athleteId} is not connected. Connect them, then retry the job.`;
-    return end.refuse('unknownAthlete', error, undefined, false);
+    const error = `Athlete ${athleteId} is not connected. Connect them, then retry the job.`;
+    return { kind: 'ended', outcome: 'unknownAthlete', error, wantsAccess: true };
   }
   if (run.athleteState === 'reconnect') {
-    const error = `Athlete ${run.athleteId} must connect again; the provider refuses their token.`;
-    return end.refuse('unauthorized', error, undefined, false);
+    const error = `Athlete ${athleteId} must reconnect: the provider refuses their token.`;
+    return { kind: 'ended', outcome: 'unauthorized', error, wantsAccess: true };
   }
   if (run.athleteState === 'scope') {
-    const error = `Athlete ${run.athleteId} did not allow their activities to be read. They must connect again and allow it.`;
-    return end.refuse('forbidden', error, undefined, false);
+    const error = `Athlete ${athleteId} granted an insufficient scope. They must reconnect and allow their activities to be read.`;
+    return { kind: 'ended', outcome: 'forbidden', error, wantsAccess: true };
   }
-  if (!run.needsCall) return end.complete('skipped');
+  return run.needsCall ? undefined : { kind: 'ended', outcome: 'skipped' };
+}
 
-  let answer: Answer;
-  try {
-    answer = await callProvider(deps, run, end, signal);
-  } catch (error) {
-    return settleFailure(deps, run, end, error, performance.now(), signal);
-  }
-  const answeredAt = performance.now();
-  try {
-    return await end.stored(toActivity(run, answer.detail), answer.body, answeredAt);
-  } catch (error) {
-    if (error instanceof SupersededError || isDatabaseAway(error)) throw error;
-    if (isUnstorable(error)) return end.retry(`The answer cannot be stored: ${error.message}`, answeredAt);
-    return end.retryUnforeseen(error as Error, answeredAt);
+/** How a run ends whose call failed. */
+function settlementOf(run: Run, error: ProviderError): Settlement {
+  const { message } = error;
+  const isDeletion = run.aspect === 'delete';
+  switch (error.code) {
+    case 'THROTTLED':
+      // Without the address: what is shown to every operator must not name an athlete's activity.
+      return { kind: 'release', error: message, throttle: { waitMs: error.retryAfterMs, why: answerOf(error) } };
+    case 'NOT_FOUND':
+      if (isDeletion) return { kind: 'ended', outcome: 'deleted', effect: { kind: 'delete' } };
+      return { kind: 'ended', outcome: 'notFound', error: message, effect: { kind: 'remove' } };
+    case 'UNUSABLE':
+      return { kind: 'ended', outcome: 'unusable', error: message };
+    case 'OTHER_ATHLETE':
+      if (isDeletion) return { kind: 'ended', outcome: 'deleted', effect: { kind: 'delete' } };
+      return { kind: 'ended', outcome: 'unusable', error: message };
+    case 'UNAUTHORIZED': {
+      const effect = { kind: 'reconnect', detail: message } as const;
+      return { kind: 'ended', outcome: 'unauthorized', error: message, effect, wantsAccess: true };
+    }
+    case 'FORBIDDEN':
+      return { kind: 'ended', outcome: 'forbidden', error: message, wantsAccess: true };
+    default:
+      return { kind: 'retry', error: message };
   }
 }
 
@@ -69,105 +100,82 @@ interface Answer {
   body: string;
 }
 
-async function callProvider(deps: FetchDependencies, run: Run, end: RunEndings, signal: AbortSignal): Promise<Answer> {
+async function callProvider(deps: FetchDependencies, run: Run, signal: AbortSignal): Promise<Answer> {
   const known =
     run.accessToken !== undefined && run.tokenExpiresAt
       ? { accessToken: run.accessToken, expiresAt: run.tokenExpiresAt }
       : undefined;
-  const token = await end.outlast(() => deps.accessTokens.get(run.athleteId, known));
-  // A refresh, or a process that stood still, has used up the time.
+  const token = await deps.persist(() => deps.accessTokens.get(run.athleteId, known));
+  // A refresh, or a process that was paused, has used up the time.
   if (performance.now() - run.claimedAt > deps.grantValidMs)
-    await waitForGrant(deps, run, end, false, () => deps.budget.renew(run.reason, run.startedAt));
+    await waitForGrant(deps, run, 'none', () => deps.budget.renew(run.reason, run.startedAt));
   try {
     return checkAnswer(run, await deps.provider.getActivity(token, run.activityId, signal));
   } catch (error) {
     if (!(error instanceof ProviderError && error.code === 'UNAUTHORIZED')) throw error;
     // Once only: a new token, another call out of the budget, the same request again.
-    const fresh = await end.outlast(() => deps.accessTokens.get(run.athleteId, undefined, token));
-    await waitForGrant(deps, run, end, true, () => deps.budget.take(run.reason));
+    const fresh = await deps.persist(() => deps.accessTokens.get(run.athleteId, undefined, token));
+    await waitForGrant(deps, run, now(), () => deps.budget.take(run.reason));
     return checkAnswer(run, await deps.provider.getActivity(fresh, run.activityId, signal));
   }
 }
 
-/** Asks for a call while the athlete is still kept for it. @throws CallPutOff */
+/** Asks for a call while the athlete is still held for it. @throws CallPutOff */
 async function waitForGrant(
   deps: FetchDependencies,
   run: Run,
-  end: RunEndings,
-  called: boolean,
+  lastCall: LastCall,
   ask: () => Promise<Date | undefined>,
 ): Promise<void> {
   const checkTime = () => {
     if (performance.now() - run.claimedAt > deps.callWithinMs)
-      throw new CallPutOff('The call could not leave in time; the job waits for its next turn.', undefined, called);
+      throw new CallPutOff('The call could not leave in time; the job was released.', lastCall);
   };
   checkTime();
-  const opensAt = await end.outlast(ask);
-  if (opensAt) throw new CallPutOff('The budget has no call left for this job just now.', opensAt, called);
+  const opensAt = await deps.persist(ask);
+  if (opensAt) throw new CallPutOff('The budget has no call left for this job just now.', lastCall);
   checkTime(); // the database may have kept the grant waiting
 }
 
 /** The call was not made, for no reason of the job's own. */
 class CallPutOff extends Error {
-  /** Undefined: it may be made at once. */
-  readonly until: Date | undefined;
-  /** Whether the athlete was called before it. */
-  readonly called: boolean;
-  constructor(message: string, until: Date | undefined, called: boolean) {
+  readonly lastCall: LastCall;
+  constructor(message: string, lastCall: LastCall) {
     super(message);
-    this.until = until;
-    this.called = called;
+    this.lastCall = lastCall;
   }
 }
 
 function checkAnswer(run: Run, answer: Answer): Answer {
-  if (answer.detail.id === run.activityId && answer.detail.athlete.id === run.athleteId) return answer;
-  throw new ProviderError(
-    'UNREADABLE',
-    `The provider answered for activity ${run.activityId} of athlete ${run.athleteId} with another one.`,
-  );
+  const { id, athlete } = answer.detail;
+  if (id !== run.activityId)
+    throw new ProviderError('UNUSABLE', `The provider answered with activity ${id} for activity ${run.activityId}.`);
+  if (athlete.id !== run.athleteId)
+    throw new ProviderError('OTHER_ATHLETE', `Activity ${run.activityId} is not athlete ${run.athleteId}'s.`);
+  return answer;
 }
 
-async function settleFailure(
-  deps: FetchDependencies,
-  run: Run,
-  end: RunEndings,
-  error: unknown,
-  answeredAt: number,
-  signal: AbortSignal,
-): Promise<RunResult> {
-  if (signal.aborted) return end.putBack('The service stopped during the call.', undefined, answeredAt);
-  if (error instanceof CallPutOff) {
-    // Where nobody was called, the athlete's cooldown is over at once.
-    return end.putBack(error.message, error.until, error.called ? answeredAt : answeredAt - deps.cooldownMs);
-  }
-  if (error instanceof ReconnectError) return end.refuse('unauthorized', error.message, answeredAt, false);
-  if (!(error instanceof ProviderError)) return end.retryUnforeseen(error as Error, answeredAt);
-  const { message } = error;
-  switch (error.code) {
-    case 'THROTTLED': {
-      // Without the address: what everyone is shown for a while must not name an athlete's activity.
-      const until = await end.outlast(() => stopForThrottle(deps, error, answerOf(error)));
-      return end.putBack(message, until, answeredAt);
-    }
-    case 'NOT_FOUND':
-      return end.fail('notFound', message, answeredAt, (tx) => removeActivity(tx, run.activityId, run.athleteId));
-    case 'UNAUTHORIZED':
-    case 'FORBIDDEN': {
-      deps.metrics.authorisationFailures.inc({ code: String(error.status) });
-      const outcome = error.code === 'FORBIDDEN' ? 'forbidden' : 'unauthorized';
-      return end.refuse(outcome, message, answeredAt, true);
-    }
-    default:
-      return end.retry(message, answeredAt);
-  }
+function now(): LastCall {
+  return { at: performance.now() };
 }
 
 function answerOf({ status, providerMessage }: ProviderError): string {
   return `The provider answered HTTP ${status}${providerMessage ? ` (${providerMessage})` : ''}`;
 }
 
-// A value out of PostgreSQL's range, or nested beyond its limits: the provider's answer is at fault.
-function isUnstorable(error: unknown): error is Error {
-  return isNativeError(error) && /^(22|54)...$/.test(String((error as { code?: unknown }).code));
+/** The provider's answer as the service stores it. */
+function toActivity(run: Run, detail: ActivityDetail): Activity {
+  return {
+    activityId: run.activityId,
+    athleteId: run.athleteId,
+    name: detail.name,
+    sportType: detail.sport_type ?? detail.type ?? 'Unknown',
+    startDate: detail.start_date,
+    timezone: detail.timezone,
+    distanceM: detail.distance,
+    movingTimeS: Math.round(detail.moving_time),
+    elapsedTimeS: Math.round(detail.elapsed_time),
+    elevationGainM: detail.total_elevation_gain,
+    private: detail.private,
+  };
 }

@@ -1,3 +1,4 @@
+import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import { requestFetches } from '../queue/requests.ts';
@@ -12,21 +13,26 @@ const BATCH = 500;
  * @param signal stops between two batches
  * @returns how many
  */
-export async function forceJobs(deps: { database: Database }, filter: JobFilter, signal: AbortSignal): Promise<number> {
+export async function forceJobs(
+  deps: { database: Database; boss: PgBoss },
+  filter: JobFilter,
+  signal: AbortSignal,
+): Promise<number> {
   let forced = 0;
   let last: Int64 | undefined;
   while (!signal.aborted) {
     const ids = await listJobIds(deps.database, filter, last, BATCH);
     if (ids.length === 0) break;
-    forced += await deps.database.transaction((tx) => forceBatch(tx, ids));
+    forced += await deps.database.transaction((tx) => forceBatch(deps.boss, tx, ids));
     last = ids.at(-1);
   }
   return forced;
 }
 
-async function forceBatch(tx: Queryable, ids: readonly Int64[]): Promise<number> {
+async function forceBatch(boss: PgBoss, tx: Queryable, ids: readonly Int64[]): Promise<number> {
   const jobs = (await readFetchJobs(tx, ids)).filter(({ outcome }) => outcome !== 'deleted');
   const results = await requestFetches(
+    boss,
     tx,
     jobs.map(({ activityId, athleteId }) => ({ activityId, athleteId, reason: 'manual', force: true })),
   );

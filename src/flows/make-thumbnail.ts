@@ -1,6 +1,7 @@
 import type { PgBoss } from 'pg-boss';
 import { decodeRoute } from '../domain/geo/decode-route.ts';
 import type { Database } from '../infra/database.ts';
+import { notify } from '../infra/notify.ts';
 import { completeThumbnail, failThumbnail, type ThumbnailRun } from '../queue/thumbnail-queue.ts';
 import { type DrawnActivity, findRoute, saveThumbnail } from '../store/thumbnails.ts';
 import { renderThumbnail } from '../thumbnail/render-thumbnail.ts';
@@ -25,7 +26,7 @@ export interface MadeThumbnail {
 /**
  * Draws an activity's picture and stores it together with the job's completion. Where tiles are missing that
  * may be had later, it stores what it has and the job's failure: pg-boss has the picture drawn again.
- * @throws SupersededError when the claim was lost
+ * @throws ClaimLostError when the claim was lost
  */
 export async function makeThumbnail(
   deps: ThumbnailDependencies,
@@ -47,7 +48,7 @@ export async function makeThumbnail(
       ...picture,
     });
     if (!stored) return { result: 'superseded', mapProblem };
-    await tx.query(`SELECT pg_notify('activity_sync', 'activity:' || $1)`, [run.activityId]);
+    await notify(tx, 'activity', run.activityId);
     return { result: mapProblem !== undefined && picture.drawnTiles === 0 ? 'withoutMap' : 'rendered', mapProblem };
   });
 }

@@ -1,3 +1,4 @@
+import type { PgBoss } from 'pg-boss';
 import { backoffMs } from '../domain/backoff.ts';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
@@ -26,6 +27,7 @@ import type { ListCursor, ListedActivity, ListPage, PageAnswer } from './list-pa
 
 export interface PollDependencies {
   database: Database;
+  boss: PgBoss;
   listPage: ListPage;
   logger: Logger;
   metrics: Metrics;
@@ -103,7 +105,7 @@ async function takePage(
     ...[...changed, ...vanished].map((activityId) => ({ activityId, force: true })),
   ].map((fetch) => ({ ...fetch, athleteId: step.athleteId, reason: 'polling' as const }));
   await settleSweepStep(tx, step, fetches.length);
-  await requestFetches(tx, fetches);
+  await requestFetches(deps.boss, tx, fetches);
   const run = countKnownInARow(page.activities, known, step.knownInARow);
   const over =
     endOfList ||

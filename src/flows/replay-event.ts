@@ -1,3 +1,4 @@
+import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import { type RequestResult, requestFetches } from '../queue/requests.ts';
@@ -8,11 +9,14 @@ import { findEvent, type WebhookEventRow } from '../store/webhook-events.ts';
  * a delete event, deleted, even when newer events came since.
  * @returns what became of the request; undefined when the ledger has no such event
  */
-export async function replayEvent(deps: { database: Database }, id: Int64): Promise<RequestResult | undefined> {
+export async function replayEvent(
+  deps: { database: Database; boss: PgBoss },
+  id: Int64,
+): Promise<RequestResult | undefined> {
   return deps.database.transaction(async (tx) => {
     const event = await findEvent(tx, id);
     if (!event) return undefined;
-    const [result] = await requestFetches(tx, [
+    const [result] = await requestFetches(deps.boss, tx, [
       {
         activityId: event.activityId,
         athleteId: event.athleteId,
@@ -26,12 +30,12 @@ export async function replayEvent(deps: { database: Database }, id: Int64): Prom
   });
 }
 
-// A request without an event time never turns a waiting fetch into a deletion: it needs one that is not
-// older than what is known. The time is text, exact to the microsecond.
-async function newestEventTime(tx: Queryable, event: WebhookEventRow): Promise<string> {
-  const [row] = await tx.query<{ at: string }>(
-    `SELECT greatest(max(j.event_time), $2::timestamptz)::text AS at FROM activity_fetch_job j WHERE j.activity_id = $1`,
+// A request without an event time never turns a waiting fetch into a deletion: it needs one that is not older than the
+// newest one known.
+async function newestEventTime(tx: Queryable, event: WebhookEventRow): Promise<Date> {
+  const [row] = await tx.query<{ at: Date }>(
+    `SELECT greatest(max(j.event_time), $2::timestamptz) AS at FROM activity_fetch_job j WHERE j.activity_id = $1`,
     [event.activityId, event.eventTime],
   );
-  return (row as { at: string }).at;
+  return (row as { at: Date }).at;
 }

@@ -1,3 +1,4 @@
+import type { PgBoss } from 'pg-boss';
 import type { FetchRequest } from '../domain/job.ts';
 import type { Database } from '../infra/database.ts';
 import { requestFetches } from '../queue/requests.ts';
@@ -17,7 +18,7 @@ export class OtherAthleteError extends Error {
  * @throws OtherAthleteError
  */
 export async function requestJob(
-  deps: { database: Database },
+  deps: { database: Database; boss: PgBoss },
   request: FetchRequest,
 ): Promise<{ job: FetchJob; joined: boolean }> {
   return deps.database.transaction(async (tx) => {
@@ -30,7 +31,7 @@ export async function requestJob(
     const owner = standing ? undefined : await findOwner(tx, request.activityId);
     if (owner !== undefined && owner !== request.athleteId)
       throw new OtherAthleteError(`Activity ${request.activityId} is stored as athlete ${owner}'s.`);
-    await requestFetches(tx, [request]);
+    await requestFetches(deps.boss, tx, [request]);
     const job = (await findFetchJobOfActivity(tx, request.activityId)) as FetchJob;
     await keepFromSyncs(tx, job.id);
     return { job, joined: standing?.status === 'pending' || standing?.status === 'working' };

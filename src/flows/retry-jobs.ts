@@ -2,6 +2,8 @@ import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import { FETCH_QUEUE } from '../infra/boss.ts';
 import type { Database, Queryable } from '../infra/database.ts';
+import { notify } from '../infra/notify.ts';
+import { wakeLanes } from '../queue/lanes.ts';
 import { reopenJobs } from '../queue/requests.ts';
 import { type FetchJob, findFetchJob, findWaitingBossJob, lockFetchJobs } from '../store/fetch-jobs.ts';
 import { type JobFilter, listJobIds } from '../store/job-pages.ts';
@@ -26,7 +28,7 @@ export async function retryJob(deps: Dependencies, id: Int64): Promise<FetchJob 
     if (job.status === 'working') return 'working';
     await keepFromSyncs(tx, id);
     if (job.status === 'pending') await endBackoff(deps.boss, tx, id);
-    else await reopenJobs(tx, [id]);
+    else await reopenJobs(deps.boss, tx, [id]);
     return findFetchJob(tx, id);
   });
 }
@@ -47,7 +49,7 @@ export async function retryJobs(
   while (!signal.aborted) {
     const ids = await listJobIds(deps.database, filter, last, BATCH);
     if (ids.length === 0) break;
-    retried += await deps.database.transaction((tx) => reopenJobs(tx, ids));
+    retried += await deps.database.transaction((tx) => reopenJobs(deps.boss, tx, ids));
     last = ids.at(-1);
   }
   return retried;
@@ -57,6 +59,6 @@ async function endBackoff(boss: PgBoss, tx: Queryable, id: Int64): Promise<void>
   const waiting = await findWaitingBossJob(tx, id);
   if (!waiting) return;
   await boss.update(FETCH_QUEUE, undefined, { id: waiting.bossJobId, startAfter: 0, db: tx });
-  await tx.query('SELECT wake_lane($1, sync_now())', [waiting.lane]);
-  await tx.query(`SELECT pg_notify('activity_sync', 'fetch')`, []);
+  await wakeLanes(tx, [waiting]);
+  await notify(tx, 'fetch');
 }

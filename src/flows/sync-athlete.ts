@@ -1,3 +1,4 @@
+import type { PgBoss } from 'pg-boss';
 import { backoffMs } from '../domain/backoff.ts';
 import type { Int64 } from '../domain/int64.ts';
 import { MAX_ATTEMPTS } from '../domain/job.ts';
@@ -20,6 +21,7 @@ import type { ListPage, PageAnswer } from './list-page.ts';
 
 export interface SyncDependencies {
   database: Database;
+  boss: PgBoss;
   listPage: ListPage;
   backoff: { baseMs: number; capMs: number };
   random: () => number;
@@ -42,11 +44,16 @@ export async function syncAthlete(deps: SyncDependencies, step: PageStep, signal
     case 'failed':
       return syncLater(deps, step, answer.error);
     case 'page':
-      return deps.database.transaction((tx) => takePage(tx, step, answer));
+      return deps.database.transaction((tx) => takePage(deps, tx, step, answer));
   }
 }
 
-async function takePage(tx: Queryable, step: PageStep, page: Extract<PageAnswer, { kind: 'page' }>): Promise<void> {
+async function takePage(
+  deps: SyncDependencies,
+  tx: Queryable,
+  step: PageStep,
+  page: Extract<PageAnswer, { kind: 'page' }>,
+): Promise<void> {
   const connectedAt = await lockListedAthlete(tx, step.athleteId);
   if (!connectedAt) throw new SyncLostError('The athlete was erased while their list was read.');
   const afterMs = step.afterS === null ? Number.NEGATIVE_INFINITY : step.afterS * 1000;
@@ -66,7 +73,7 @@ async function takePage(tx: Queryable, step: PageStep, page: Extract<PageAnswer,
     force: step.force,
   }));
   // An open job is joined: the sync waits for it, and the provider is called no more than without the sync.
-  await requestFetches(tx, requests);
+  await requestFetches(deps.boss, tx, requests);
   const sharedWith = (id: Int64) => (!known.get(id)?.job?.open ? 'nobody' : ofSyncs.has(id) ? 'syncs' : 'others');
   await addSyncItems(
     tx,

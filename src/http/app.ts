@@ -6,7 +6,7 @@ import { createErrorHandler, refuseUnknownPath } from './problem.ts';
 
 /**
  * Puts routers behind the security headers, and errors into one form.
- * @param deps.first routers that come before the headers: the provider's deliveries need none, and are many
+ * @param deps.first routers that count their requests themselves: the provider's deliveries
  * @param deps.trustedProxies how many proxies are believed about the address of whoever asks
  */
 export function createApp(deps: {
@@ -21,8 +21,6 @@ export function createApp(deps: {
   app.set('trust proxy', deps.trustedProxies);
   app.set('etag', false);
   app.set('query parser', 'simple');
-  for (const router of deps.first) app.use(router);
-  app.use(countRequests(deps.metrics));
   app.use(
     helmet({
       contentSecurityPolicy: {
@@ -44,6 +42,8 @@ export function createApp(deps: {
       referrerPolicy: { policy: 'same-origin' },
     }),
   );
+  for (const router of deps.first) app.use(router);
+  app.use(countRequests(deps.metrics));
   for (const router of deps.routers) app.use(router);
   app.use(refuseUnknownPath);
   app.use(createErrorHandler(deps));

@@ -1,6 +1,7 @@
 import type { Response } from 'express';
 import type { Clock } from '../domain/clock.ts';
 import type { Logger } from '../infra/logger.ts';
+import type { Topic } from '../infra/notify.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
 
 /** The events that viewers get, in the order in which they are sent. */
@@ -32,7 +33,7 @@ const MAX_BACKLOG_BYTES = 1024 * 1024;
 const MAX_IDS = 100;
 
 // What each notification of the database is news for. An accepted delivery wakes the fetch worker.
-const NEWS: Record<string, readonly LiveEvent[]> = {
+const NEWS = {
   fetch: ['jobs', 'webhook'],
   job: ['jobs', 'webhook'],
   thumbnail: ['jobs', 'webhook'],
@@ -40,7 +41,7 @@ const NEWS: Record<string, readonly LiveEvent[]> = {
   athlete: ['athlete'],
   budget: ['budget'],
   sync: ['sync'],
-};
+} satisfies Partial<Record<Topic, readonly LiveEvent[]>>;
 
 /**
  * Hands notifications on to viewers, gathered so that a viewer hears at most four times a second. All
@@ -64,16 +65,16 @@ export function createEventStream(deps: {
   let look: unknown;
   let heartbeat: unknown;
 
-  const unsubscribe = Object.entries(NEWS).map(([topic, events]) =>
-    hub.on(topic, (payload) => {
+  const unsubscribe = (Object.keys(NEWS) as (keyof typeof NEWS)[]).map((topic) =>
+    hub.on(topic, (detail) => {
       if (viewers.size === 0) return;
-      if (topic === 'activity') noteActivity(payload.slice(topic.length + 1));
-      for (const event of events) news.add(event);
+      if (topic === 'activity') noteActivity(detail);
+      for (const event of NEWS[topic]) news.add(event);
       round ??= clock.setTimeout(sendNews, QUIET_MS);
     }),
   );
 
-  // After a broken LISTEN connection the hub calls with the bare topic: anything may have changed.
+  // After a lost LISTEN connection the hub names no activity: any may have changed.
   const noteActivity = (id: string): void => {
     if (id === '' || changed === 'any' || changed.size >= MAX_IDS) changed = 'any';
     else changed.add(id);

@@ -1,5 +1,5 @@
 import type { ErrorRequestHandler, RequestHandler, Response } from 'express';
-import { isDatabaseAway } from '../infra/database-errors.ts';
+import { isUnavailable } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 
@@ -143,7 +143,7 @@ function toProblem(error: unknown): Problem {
   if (error instanceof URIError || (status !== undefined && status >= 400 && status < 500)) {
     return new Problem('badRequest', `The request cannot be read: ${message}`);
   }
-  if (isDatabaseAway(error)) {
+  if (isUnavailable(error)) {
     return new Problem('unavailable', 'The database cannot be reached; try again shortly.', {
       headers: { 'Retry-After': '5' },
     });

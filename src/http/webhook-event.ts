@@ -14,7 +14,10 @@ export interface AthleteEvent {
   subscriptionId: Int64;
   deauthorized: boolean;
   eventTime: Date;
+  signed: boolean;
 }
+
+export type WebhookEvent = (ActivityEvent & { objectType: 'activity' }) | AthleteEvent;
 
 const updateValue = z.union([z.string().transform(toStorableText), z.boolean(), z.number(), z.null()]);
 export const MAX_UPDATES = 50;
@@ -50,9 +53,10 @@ const eventSchema = z.object({
 
 /**
  * Reads the body of a delivery. Unknown fields are ignored: the provider may add some.
+ * @param signed the delivery carried a valid signature
  * @throws Problem 400 naming each bad field
  */
-export function readWebhookEvent(body: unknown): (ActivityEvent & { objectType: 'activity' }) | AthleteEvent {
+export function readWebhookEvent(body: unknown, signed: boolean): WebhookEvent {
   const result = eventSchema.safeParse(body);
   if (!result.success) {
     const errors = toFieldErrors('body', result.error.issues);
@@ -71,6 +75,7 @@ export function readWebhookEvent(body: unknown): (ActivityEvent & { objectType: 
       subscriptionId: event.subscription_id,
       deauthorized: authorized === 'false' || authorized === false,
       eventTime: new Date(event.event_time * 1000),
+      signed,
     };
   }
   return {
@@ -78,9 +83,10 @@ export function readWebhookEvent(body: unknown): (ActivityEvent & { objectType: 
     objectId: event.object_id,
     ownerId: event.owner_id,
     aspect: event.aspect_type,
-    eventTime: new Date(event.event_time * 1000).toISOString(),
+    eventTime: new Date(event.event_time * 1000),
     subscriptionId: event.subscription_id,
     updates,
+    signed,
   };
 }
 

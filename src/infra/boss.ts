@@ -1,21 +1,27 @@
+import { createRequire } from 'node:module';
 import { isNativeError } from 'node:util/types';
 import { PgBoss } from 'pg-boss';
 import type { Clock } from '../domain/clock.ts';
 import { MAX_ATTEMPTS } from '../domain/job.ts';
 import type { Database } from './database.ts';
-import { isDatabaseAway } from './database-errors.ts';
+import { isUnavailable } from './database-errors.ts';
 import type { Logger } from './logger.ts';
 
 export const FETCH_QUEUE = 'activity-fetch';
 export const THUMBNAIL_QUEUE = 'thumbnail';
 export const BOSS_COMPONENT = 'pg-boss';
 
+/** The version of its own schema that the installed pg-boss works with. */
+export const BOSS_SCHEMA_VERSION: number = createRequire(import.meta.url)('pg-boss/package.json').pgboss.schema;
+
 const TEN_YEARS_S = 10 * 365 * 86_400;
 const DAY_S = 86_400;
+const LONGEST_TIMER_S = 24 * DAY_S;
 
 /**
  * Creates pg-boss on the service's own pool. It keeps the jobs' state; the service's workers ask it for
  * jobs themselves (its own `work` loop fetches only once per interval), so it listens to nothing.
+ * @param options.migrate creates or raises its schema at its start; otherwise checkSchema must have accepted it
  */
 export function createBoss(options: {
   database: Database;
@@ -30,14 +36,17 @@ export function createBoss(options: {
     db: options.database,
     schema: 'pgboss',
     clock: options.clock,
-    migrate: options.migrate,
+    // With false it refuses a newer schema as well. An older one does not come this far: checkSchema precedes a start.
+    migrate: true,
     createSchema: options.migrate,
+    // Indexes that a raised schema builds in the background are built by `migrate`.
+    bamIntervalSeconds: options.migrate ? 10 : LONGEST_TIMER_S,
     supervise: options.supervise,
     schedule: false,
   });
   boss.on('error', (error) => {
     options.logger.warn('pg-boss reports an error', { component: BOSS_COMPONENT, error: error.message });
-    if (!isDatabaseAway(asNativeError(error))) options.onError?.();
+    if (!isUnavailable(asNativeError(error))) options.onError?.();
   });
   boss.on('warning', (warning) =>
     options.logger.warn('pg-boss warns', { component: BOSS_COMPONENT, warning: warning.message }),

@@ -31,6 +31,7 @@ const adminToken = z
   .min(16, 'must have at least 16 characters')
   .regex(/^[\x21-\x7e]*$/, 'must be letters, digits and signs of ASCII, without spaces');
 const text = z.string().trim().min(1);
+const postgresUrl = z.string().regex(/^postgres(ql)?:\/\//, 'must begin with postgres://');
 const flag = (fallback: boolean) =>
   z
     .enum(['true', 'false', '1', '0', 'enabled', 'disabled'])
@@ -82,12 +83,20 @@ export const VARIABLES = {
     '14400000',
   ),
   DATABASE_URL: variable(
-    z
-      .string()
-      .regex(/^postgres(ql)?:\/\//, 'must begin with postgres://')
-      .optional(),
+    postgresUrl.optional(),
     'PostgreSQL server (15 or later); unset: an embedded one kept under DATA_DIR',
     'postgres://user:password@db.example.com/activity_sync',
+    true,
+  ),
+  MIGRATE_ON_START: variable(
+    flag(true),
+    'false: a start changes nothing in the database; npm run migrate must have brought it to this version',
+    'true',
+  ),
+  MIGRATE_DATABASE_URL: variable(
+    postgresUrl.optional(),
+    'address for migrations, of a role that may create tables; the role of DATABASE_URL is granted what it needs. Unset: DATABASE_URL',
+    'postgres://owner:password@db.example.com/activity_sync',
     true,
   ),
   DATA_DIR: variable(text.default('./data'), 'folder of the embedded PostgreSQL', './data'),

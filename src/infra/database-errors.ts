@@ -1,10 +1,10 @@
 import { isNativeError } from 'node:util/types';
 
-const LOST_AGAINST_ANOTHER = new Set(['40001', '40P01']);
+const CONFLICT = new Set(['40001', '40P01']);
 
 /** True for a statement that lost against another transaction (serialization failure, deadlock): try again. */
-export function isLostAgainstAnother(error: unknown): boolean {
-  return LOST_AGAINST_ANOTHER.has(String((error as { code?: unknown }).code));
+export function isConflict(error: unknown): boolean {
+  return CONFLICT.has(String((error as { code?: unknown }).code));
 }
 
 /** True for a statement that gave up its wait for what another transaction has locked (lock_timeout). */
@@ -14,14 +14,19 @@ export function isLockTimeout(error: unknown): boolean {
 
 // Classes of PostgreSQL: connection, lost against another transaction, resources, lock and intervention,
 // the server's own input and output, a server that has become read-only; then the system's own names.
-const AWAY =
+const UNAVAILABLE =
   /^(08...|40...|53...|55P03|57...|58...|25P03|25006)$|^(ECONN(REFUSED|RESET|ABORTED)|EPIPE|ETIMEDOUT|E(HOST|NET)UNREACH|ENOTFOUND|EAI_AGAIN)$/;
-const AWAY_MESSAGE =
+const UNAVAILABLE_MESSAGE =
   /timeout exceeded when trying to connect|Connection terminated|connection error and is not queryable|Client was closed and is not queryable|Cannot use a pool after calling end|Query read timeout/;
 
-/** True for errors that say that the database is away or overloaded, not that the statement was wrong. */
-export function isDatabaseAway(error: unknown): error is Error {
+/** True for errors that say that the database is unreachable, overloaded or locked, not that the statement was wrong. */
+export function isUnavailable(error: unknown): error is Error {
   if (!isNativeError(error)) return false;
   const { code } = error as { code?: unknown };
-  return typeof code === 'string' ? AWAY.test(code) : AWAY_MESSAGE.test(error.message);
+  return typeof code === 'string' ? UNAVAILABLE.test(code) : UNAVAILABLE_MESSAGE.test(error.message);
+}
+
+/** True for a value that PostgreSQL cannot store: out of a type's range, or nested beyond its limits. */
+export function isUnstorable(error: unknown): error is Error {
+  return isNativeError(error) && /^(22|54)...$/.test(String((error as { code?: unknown }).code));
 }

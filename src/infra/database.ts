@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import { isLostAgainstAnother } from './database-errors.ts';
-import { createPipelinedConnection, type StatementTarget } from './pipelined-connection.ts';
+import { CONNECT_MS, IDLE_TRANSACTION_MS, repeatOnConflict, STATEMENT_MS } from './database-policy.ts';
 
 /** Something that runs one statement: the pool, or the connection of a transaction. */
 export interface Queryable {
@@ -11,88 +10,81 @@ export interface Queryable {
   executeSql(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
 }
 
+/** Limits of one transaction, in milliseconds; see database-policy.ts. */
+export interface TransactionLimits {
+  /** How often it is run when it loses against others; 1 for work that must not run twice. */
+  tries?: number;
+  lockMs?: number;
+  idleMs?: number;
+}
+
 export interface Database extends Queryable {
   /**
-   * Runs `work` in one transaction: committed when it returns, rolled back when it throws. One that loses
-   * against another transaction (serialization failure, deadlock) is run again, so `work` must not change
-   * anything but the database; where it does, give `tries: 1`.
+   * Runs `work` in one transaction: committed when it returns, rolled back when it throws. One that loses against
+   * another transaction is run again, so `work` must not change anything but the database; where it does, give
+   * `tries: 1`.
    */
-  transaction<T>(work: (tx: Queryable) => Promise<T>, options?: { tries?: number }): Promise<T>;
-  /**
-   * A connection of the caller's own, on which statements do not wait for the answers to those before: for a
-   * caller with many, where the order in which they run is the order in which they were sent. One that loses
-   * against another transaction is sent again.
-   * @param options.lockTimeoutMs after which a statement that waits for a lock fails, since those behind it wait too
-   */
-  openPipeline(options?: { lockTimeoutMs?: number }): Queryable;
+  transaction<T>(work: (tx: Queryable) => Promise<T>, limits?: TransactionLimits): Promise<T>;
+  /** Further connections of the caller's own, whose statements fail sooner. Closed with this one. */
+  reserve(options: { maxConnections: number; statementMs: number }): Database;
   /** Statements that every connection runs before its first use (pg-boss's test clock needs it). */
   setSessionStatements(statements: string[]): Promise<void>;
   readonly pool: pg.Pool;
   close(): Promise<void>;
 }
 
-const QUERY_TIMEOUT_MS = 30_000;
-const IDLE_TRANSACTION_MS = 60_000;
-const TRIES = 5;
-
 // 64-bit integers come as strings, which is how ids are held; counts are cast to int in SQL.
 const TYPES = { getTypeParser: pg.types.getTypeParser };
 
 /**
  * Opens a pool of connections.
- * @param queryTimeoutMs after which a statement fails and its connection is given up: a server that went
- * without a word answers never. 0 waits for ever
- * @param idleTransactionMs after which the server ends a transaction in which nothing happens: its client may be
- * gone without a word, and others wait for what it has locked
+ * @param statementMs after which a statement fails and its connection is given up: a server that vanished answers
+ * never. 0 waits for ever
+ * @param idleTransactionMs after which the server ends a transaction in which nothing happens
  * @param onError hears of idle connections that broke; the pool replaces them
  */
 export function openDatabase(options: {
   connectionString: string;
   maxConnections: number;
   applicationName: string;
-  queryTimeoutMs?: number;
+  statementMs?: number;
   idleTransactionMs?: number;
   onError: (error: Error) => void;
 }): Database {
   let sessionStatements: string[] = [];
-  const settings: pg.PoolConfig = {
-    connectionString: options.connectionString,
-    application_name: options.applicationName,
-    connectionTimeoutMillis: 5000,
-    query_timeout: options.queryTimeoutMs ?? QUERY_TIMEOUT_MS,
-    idle_in_transaction_session_timeout: options.idleTransactionMs ?? IDLE_TRANSACTION_MS,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    types: TYPES,
-    onConnect: async (client) => {
-      for (const statement of sessionStatements) await client.query(statement);
-    },
-  };
   const pools: pg.Pool[] = [];
-  const openPool = (more: pg.PoolConfig): pg.Pool => {
-    const pool = new pg.Pool({ ...settings, ...more });
+  const open = (maxConnections: number, statementMs: number): Database => {
+    const pool = new pg.Pool({
+      connectionString: options.connectionString,
+      application_name: options.applicationName,
+      max: maxConnections,
+      connectionTimeoutMillis: statementMs > 0 ? Math.min(CONNECT_MS, statementMs) : CONNECT_MS,
+      query_timeout: statementMs,
+      idle_in_transaction_session_timeout: options.idleTransactionMs ?? IDLE_TRANSACTION_MS,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 10_000,
+      types: TYPES,
+      onConnect: async (client) => {
+        for (const statement of sessionStatements) await client.query(statement);
+      },
+    });
     pool.on('error', options.onError);
     pools.push(pool);
-    return pool;
+    return {
+      ...queryableOf(pool),
+      pool,
+      transaction: (work, limits = {}) => repeatOnConflict(() => runTransaction(pool, work, limits), limits.tries),
+      reserve: (more) => open(more.maxConnections, more.statementMs),
+      setSessionStatements: async (statements) => {
+        sessionStatements = statements;
+        for (const each of pools) await runOnIdleConnections(each, statements);
+      },
+      close: async () => {
+        for (const each of pools) if (!each.ending) await each.end();
+      },
+    };
   };
-  const pool = openPool({ max: options.maxConnections });
-  return {
-    ...queryableOf(pool),
-    openPipeline: ({ lockTimeoutMs } = {}) => {
-      const lockTimeout = lockTimeoutMs === undefined ? {} : { lock_timeout: lockTimeoutMs };
-      const pipeline = createPipelinedConnection(openPool({ max: 1, pipeline: true, ...lockTimeout }));
-      return queryableOf({ query: (statement) => repeatWhenLost(() => pipeline.query(statement)) });
-    },
-    pool,
-    setSessionStatements: async (statements) => {
-      sessionStatements = statements;
-      for (const each of pools) await runOnIdleConnections(each, statements);
-    },
-    transaction: (work, { tries = TRIES } = {}) => repeatWhenLost(() => runTransaction(pool, work), tries),
-    close: async () => {
-      for (const each of pools) if (!each.ending) await each.end();
-    },
-  };
+  return open(options.maxConnections, options.statementMs ?? STATEMENT_MS);
 }
 
 /** Connections that were opened before the statements were set run them too. */
@@ -105,17 +97,11 @@ async function runOnIdleConnections(pool: pg.Pool, statements: string[]): Promis
   }
 }
 
-async function repeatWhenLost<T>(run: () => Promise<T>, tries = TRIES): Promise<T> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await run();
-    } catch (error) {
-      if (attempt >= tries || !isLostAgainstAnother(error)) throw error;
-    }
-  }
-}
-
-async function runTransaction<T>(pool: pg.Pool, work: (tx: Queryable) => Promise<T>): Promise<T> {
+async function runTransaction<T>(
+  pool: pg.Pool,
+  work: (tx: Queryable) => Promise<T>,
+  { lockMs, idleMs }: TransactionLimits,
+): Promise<T> {
   const client = await pool.connect();
   let broken: Error | undefined;
   const onError = (error: Error) => {
@@ -123,7 +109,9 @@ async function runTransaction<T>(pool: pg.Pool, work: (tx: Queryable) => Promise
   };
   client.on('error', onError);
   try {
-    await client.query('BEGIN');
+    const lock = lockMs === undefined ? '' : `; SET LOCAL lock_timeout = ${lockMs}`;
+    const idle = idleMs === undefined ? '' : `; SET LOCAL idle_in_transaction_session_timeout = ${idleMs}`;
+    await client.query(`BEGIN${lock}${idle}`);
     const result = await work(queryableOf(client));
     await client.query('COMMIT');
     return result;
@@ -145,7 +133,7 @@ function isTimeout(error: unknown): error is Error {
   return (error as { message?: unknown }).message === 'Query read timeout';
 }
 
-function queryableOf(target: StatementTarget): Queryable {
+function queryableOf(target: { query(statement: string | pg.QueryConfig): Promise<pg.QueryResult> }): Queryable {
   const run = (text: string, values?: unknown[]) =>
     values === undefined ? target.query(text) : target.query({ name: statementName(text), text, values });
   return {

@@ -155,10 +155,10 @@ export function createMetrics() {
     dbPool: gauge('activity_sync_db_pool_connections', 'Connections of the pool by state (total, idle, waiting)', [
       'state',
     ]),
-    listenConnected: gauge('activity_sync_listen_connected', '1 while the LISTEN connection stands'),
+    listenConnected: gauge('activity_sync_listen_connected', '1 while notifications arrive over the LISTEN connection'),
     listenReconnects: counter(
       'activity_sync_listen_reconnects_total',
-      'Times that the LISTEN connection was made anew',
+      'Times that the LISTEN connection was re-established',
     ),
     errors: counter('activity_sync_errors_total', 'Unexpected errors by component; a database that is away is none', [
       'component',

@@ -1,146 +1,209 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
+import type pg from 'pg';
 import { systemClock } from '../domain/clock.ts';
 import { createBoss, createQueues } from './boss.ts';
-import { installBossStatements } from './boss-statements.ts';
-import { type Database, openDatabase, type Queryable } from './database.ts';
+import { type Database, openDatabase } from './database.ts';
 import type { Logger } from './logger.ts';
+import { areFunctionsCurrent, compareSchema, readApplied, type SchemaDifference } from './schema/check-schema.ts';
+import { grantRuntimeRights, readOwner, roleOf } from './schema/grants.ts';
+import { MigrationError } from './schema/migration-error.ts';
+import { type Release, readFunctions, THIS_RELEASE } from './schema/release.ts';
+import { RELEASE_0_1_MIGRATIONS } from './schema/release-0.1.ts';
 
-const MIGRATIONS = new URL('../../sql/migrations/', import.meta.url);
+const COMPONENT = 'migrate';
 const LOCK = `hashtextextended('activity-sync migrate', 0)`;
 const OLDEST_SERVER = 150_000; // PostgreSQL 15
 // After so long without a word from its session the server ends it, and with it the lock: its host may be gone.
 const LOCK_IDLE_MS = 60_000;
+const BASELINE = '0001-baseline.sql';
+/** Tables' defaults call its functions, so it comes before the first migration. */
+const CLOCK_FUNCTIONS = 'functions/clock.sql';
+const UPGRADE_FROM_0_1 = 'upgrades/from-0.1.sql';
 
-/** The schema cannot be brought to what this version needs; the message says what to do. */
-export class MigrationError extends Error {
-  override name = 'MigrationError';
-  readonly code = 'MIGRATION';
+interface MigrateOptions {
+  /** The service's address. A role that does not own the schema is granted what the service needs. */
+  connectionString: string;
+  /** The owner's address where that is another one. */
+  migrationUrl?: string;
+  logger: Logger;
+  /** How long the lock of a process that vanished keeps the others waiting. */
+  lockIdleMs?: number;
+  release?: Release;
 }
 
 /**
- * Brings the database to this version's schema: pg-boss's own first, then each file of sql/migrations in
- * a transaction of its own, forward only. Any number of processes may run it at once: one works, the
- * others wait and find nothing to do.
- * @param options.lockIdleMs for how long the lock of a process that is gone without a word keeps the others waiting
- * @throws MigrationError for a server that cannot be reached or is too old, or a schema newer than this version
+ * Brings the database to a release's schema, forward only: each new file of sql/migrations in its own transaction,
+ * pg-boss's schema and queues, then the functions of sql/functions, all in one transaction. A schema that a newer
+ * release has made is left as it is. Any number of processes may run it at once: one works, the others wait.
+ * @returns the names of all applied migrations, in order
+ * @throws MigrationError for a server that cannot be reached or is too old, an edited migration, or a schema of a
+ * newer release that this one cannot serve with
  */
-export async function migrate(options: {
-  connectionString: string;
-  logger: Logger;
-  lockIdleMs?: number;
-}): Promise<void> {
-  const lockIdleMs = options.lockIdleMs ?? LOCK_IDLE_MS;
+export async function migrate(options: MigrateOptions): Promise<string[]> {
+  const { logger, lockIdleMs = LOCK_IDLE_MS, release = THIS_RELEASE } = options;
   const onError = (error: Error) =>
-    options.logger.warn('connection lost while migrating', { component: 'migrate', error: error.message });
+    logger.warn('connection lost while migrating', { component: COMPONENT, error: error.message });
   const database = openDatabase({
-    connectionString: options.connectionString,
+    connectionString: options.migrationUrl ?? options.connectionString,
     maxConnections: 3,
-    queryTimeoutMs: 0, // waits for another process that migrates, and for large tables
+    statementMs: 0, // waits for another process that migrates, and for large tables
     applicationName: 'activity-sync migrate',
     onError,
   });
   try {
-    if ((await readServerVersion(database)) < OLDEST_SERVER) {
-      throw new MigrationError('The database server is older than PostgreSQL 15. Point DATABASE_URL to a newer one.');
-    }
-    // Held by this session for as long as the whole migration takes.
+    await checkServer(database);
     const lock = await database.pool.connect();
     lock.on('error', onError); // the pool does not listen while a connection is out
-    let signOfLife: unknown;
-    let isAnswerDue = false;
-    const giveSignOfLife = async (): Promise<void> => {
-      if (isAnswerDue) return;
-      isAnswerDue = true;
-      await lock.query('SELECT').catch(() => undefined); // a lost connection tells of itself
-      isAnswerDue = false;
-    };
     try {
-      await lock.query(`SET idle_session_timeout = ${lockIdleMs}`);
-      const { rows } = await lock.query(`SELECT pg_try_advisory_lock(${LOCK}) AS ours`);
-      if (!rows[0].ours) {
-        options.logger.info('another process migrates the database; waiting for it', { component: 'migrate' });
-        await lock.query(`SELECT pg_advisory_lock(${LOCK})`);
-      }
-      signOfLife = systemClock.setInterval(giveSignOfLife, lockIdleMs / 4);
-      const boss = createBoss({
-        database,
-        clock: systemClock,
-        logger: options.logger,
-        migrate: true,
-        supervise: false,
+      await underLock(lock, { lockIdleMs, logger }, async () => {
+        await migrateAlone(database, release, logger);
+        await grantRights(database, options);
       });
-      await refuseNewerSchema(database);
-      try {
-        await boss.start();
-        await createQueues(boss);
-        await applyMigrations(database, options.logger);
-        await installBossStatements(boss, database);
-      } finally {
-        await boss.stop({ graceful: false, close: false });
-      }
     } finally {
-      systemClock.clearInterval(signOfLife);
       lock.release(true); // closing the connection frees the lock, whatever happened
     }
+    return (await readApplied(database)).map(({ name }) => name);
   } finally {
     await database.close();
   }
 }
 
 /** The first statement of all: what fails here is the way to the server. */
-async function readServerVersion(database: Database): Promise<number> {
+async function checkServer(database: Database): Promise<void> {
+  let version: number | undefined;
   try {
     const [server] = await database.query<{ version: number }>(
       `SELECT current_setting('server_version_num')::int AS version`,
     );
-    return server?.version ?? 0;
+    version = server?.version;
   } catch (error) {
     throw new MigrationError(
       `The database cannot be used: ${(error as Error).message}. Start its server, or correct DATABASE_URL.`,
       { cause: error },
     );
   }
-}
-
-/** Before anything is changed: an older version must not touch what a newer one has made. */
-async function refuseNewerSchema(database: Database): Promise<void> {
-  const files = await migrationNames();
-  const unknown = [...(await readApplied(database))].filter((name) => !files.includes(name));
-  if (unknown.length > 0) {
-    throw new MigrationError(
-      `The database was migrated by a newer version of the service (it has ${unknown.join(', ')}). Start that version, or restore a backup.`,
-    );
+  if (version === undefined || version < OLDEST_SERVER) {
+    throw new MigrationError('The database server is older than PostgreSQL 15. Point DATABASE_URL to a newer one.');
   }
 }
 
-async function applyMigrations(database: Database, logger: Logger): Promise<void> {
-  const applied = await readApplied(database);
-  for (const name of (await migrationNames()).filter((file) => !applied.has(file))) {
-    const sql = await readFile(new URL(name, MIGRATIONS), 'utf8');
-    await database.transaction(async (tx) => {
-      await tx.query(sql);
-      await tx.query('INSERT INTO schema_migration (name) VALUES ($1)', [name]);
-    });
-    logger.info('migration applied', { component: 'migrate', migration: name });
+/** Runs `work` while this session, kept alive, holds the lock of all migrations. */
+async function underLock(
+  lock: pg.PoolClient,
+  { lockIdleMs, logger }: { lockIdleMs: number; logger: Logger },
+  work: () => Promise<void>,
+): Promise<void> {
+  let isAnswerDue = false;
+  const giveSignOfLife = async (): Promise<void> => {
+    if (isAnswerDue) return;
+    isAnswerDue = true;
+    await lock.query('SELECT').catch(() => undefined); // a lost connection emits its error
+    isAnswerDue = false;
+  };
+  await lock.query(`SET idle_session_timeout = ${lockIdleMs}`);
+  const { rows } = await lock.query(`SELECT pg_try_advisory_lock(${LOCK}) AS ours`);
+  if (!rows[0].ours) {
+    logger.info('another process migrates the database; waiting for it', { component: COMPONENT });
+    await lock.query(`SELECT pg_advisory_lock(${LOCK})`);
+  }
+  const signOfLife = systemClock.setInterval(giveSignOfLife, lockIdleMs / 4);
+  try {
+    await work();
+  } finally {
+    systemClock.clearInterval(signOfLife);
   }
 }
 
-async function readApplied(database: Database): Promise<Set<string>> {
+async function migrateAlone(database: Database, release: Release, logger: Logger): Promise<void> {
+  const boss = createBoss({ database, clock: systemClock, logger, migrate: true, supervise: false });
+  const difference = await compareSchema(database, boss, release);
+  const { newer, bossIsBehind } = difference;
+  if (newer.length > 0) {
+    logger.info('schema of a newer release left unchanged', { component: COMPONENT, migrations: newer.join(', ') });
+    return;
+  }
+  try {
+    // Tables' defaults call pg-boss's clock. One that is there is raised last: the migration that announces it to
+    // processes of the release before is applied by then.
+    if (!(await boss.isInstalled())) await boss.start();
+    await createOwnTables(database);
+    await applyMigrations(database, release, difference, logger);
+    await boss.start();
+    await createQueues(boss);
+    if (bossIsBehind) {
+      logger.info('pg-boss schema raised', { component: COMPONENT, version: await boss.schemaVersion() });
+    }
+  } finally {
+    await boss.stop({ graceful: false, close: false });
+  }
+  await replaceFunctions(database, release, logger);
+}
+
+/** What this file itself keeps: migrations applied, each once, and whose functions the database has. */
+async function createOwnTables(database: Database): Promise<void> {
   await database.query(
-    `CREATE TABLE IF NOT EXISTS schema_migration (name text CONSTRAINT schema_migration_pkey PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
+    'CREATE TABLE IF NOT EXISTS schema_migration (name text CONSTRAINT schema_migration_pkey PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())',
   );
-  const rows = await database.query<{ name: string }>('SELECT name FROM schema_migration');
-  return new Set(rows.map((row) => row.name));
+  // Release 0.1 kept names and times only.
+  await database.query(
+    'ALTER TABLE schema_migration ADD COLUMN IF NOT EXISTS checksum text, ADD COLUMN IF NOT EXISTS compatible boolean NOT NULL DEFAULT false',
+  );
+  await database.query(
+    `CREATE TABLE IF NOT EXISTS schema_functions (
+       one_row boolean DEFAULT true CONSTRAINT schema_functions_pkey PRIMARY KEY CONSTRAINT schema_functions_one_row CHECK (one_row),
+       release text NOT NULL, checksum text NOT NULL, replaced_at timestamptz NOT NULL DEFAULT now())`,
+  );
 }
 
-/** The migrations of this version that the database lacks. @throws where it was never migrated at all */
-export async function findMissingMigrations(database: Queryable): Promise<string[]> {
-  const rows = await database.query<{ name: string }>('SELECT name FROM schema_migration', []);
-  const applied = new Set(rows.map((row) => row.name));
-  return (await migrationNames()).filter((name) => !applied.has(name));
+async function applyMigrations(
+  database: Database,
+  release: Release,
+  { missing, isOfRelease01 }: SchemaDifference,
+  logger: Logger,
+): Promise<void> {
+  for (const migration of missing) {
+    const isUpgrade = isOfRelease01 && migration.name === BASELINE;
+    await database.transaction(async (tx) => {
+      if (migration.name === BASELINE) await tx.query(await readFile(new URL(CLOCK_FUNCTIONS, release.sql), 'utf8'));
+      await tx.query(isUpgrade ? await readFile(new URL(UPGRADE_FROM_0_1, release.sql), 'utf8') : migration.sql);
+      if (isUpgrade) await tx.query('DELETE FROM schema_migration WHERE name = ANY ($1)', [RELEASE_0_1_MIGRATIONS]);
+      await tx.query('INSERT INTO schema_migration (name, checksum, compatible) VALUES ($1, $2, $3)', [
+        migration.name,
+        migration.checksum,
+        migration.compatible,
+      ]);
+    });
+    if (isUpgrade) logger.info('database of release 0.1 upgraded', { component: COMPONENT });
+    else logger.info('migration applied', { component: COMPONENT, migration: migration.name });
+  }
 }
 
-/** The names of all migrations, in order. */
-export async function migrationNames(): Promise<string[]> {
-  return (await readdir(MIGRATIONS)).filter((name) => name.endsWith('.sql')).sort();
+/** Functions, views and triggers are replaced as a whole, unless a newer release has replaced them. */
+async function replaceFunctions(database: Database, release: Release, logger: Logger): Promise<void> {
+  if (await areFunctionsCurrent(database, release)) return;
+  const { files, checksum } = await readFunctions(release);
+  await database.transaction(async (tx) => {
+    await tx.query('SET LOCAL check_function_bodies = off'); // functions call those of later files
+    for (const { sql } of files) await tx.query(sql);
+    await tx.query(
+      `INSERT INTO schema_functions (release, checksum) VALUES ($1, $2)
+       ON CONFLICT (one_row) DO UPDATE SET release = excluded.release, checksum = excluded.checksum, replaced_at = now()`,
+      [release.version, checksum],
+    );
+  });
+  logger.info('functions replaced', {
+    component: COMPONENT,
+    release: release.version,
+    checksum: checksum.slice(0, 12),
+  });
+}
+
+async function grantRights(
+  database: Database,
+  { connectionString, migrationUrl, logger }: MigrateOptions,
+): Promise<void> {
+  const role = roleOf(connectionString);
+  if (migrationUrl === undefined || role === (await readOwner(database))) return;
+  await grantRuntimeRights(database, role);
+  logger.info('rights granted', { component: COMPONENT, role });
 }

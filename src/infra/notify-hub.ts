@@ -1,35 +1,38 @@
+import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import type { Clock } from '../domain/clock.ts';
 import type { Logger } from './logger.ts';
 import type { Metrics } from './metrics.ts';
-
-/** The one channel of the service; the payload says what changed. */
-export const CHANNEL = 'activity_sync';
+import { CHANNEL, type Topic } from './notify.ts';
+import type { Presence } from './presence.ts';
 
 const CONNECT_MS = 5000;
-
-/** What a notification is about: `fetch` jobs to claim, `thumbnail` jobs, the `budget`, or anything shown live. */
-export type Topic = string;
+// A lost connection is found after a heartbeat and a half, and tried again at most 2 s later: well before other
+// processes may call this one dead (see DeadProcessWatch).
+const HEARTBEAT_MS = 5000;
+const MAX_RECONNECT_WAIT_MS = 2000;
 
 interface NotifyHubOptions {
   connectionString: string;
   clock: Clock;
   logger: Logger;
   metrics: Metrics;
+  /** Registers the process on each connection before the hub counts as connected. */
+  presence?: Presence;
   heartbeatMs?: number;
-  /** How long the server may take to let us in, and again to listen. */
+  /** How long the server may take to let us in, and for each answer after that. */
   connectMs?: number;
 }
 
 /**
- * Holds one connection that listens, and hands each notification to those who asked. A notification
- * is only a hint: whoever listens also looks by itself from time to time. After a broken connection
- * every listener is called, since anything may have been missed.
+ * Holds one connection that listens, and hands each notification to its listeners. A notification is only
+ * a hint: the workers also poll. The heartbeat is a notification to itself, so that a connection over which
+ * none arrive counts as lost. After a lost connection every listener is called, since it may have missed any.
  */
 export class NotifyHub {
   readonly #options: NotifyHubOptions;
-  readonly #listeners = new Map<Topic, Set<(payload: string) => void>>();
+  readonly #listeners = new Map<string, Set<(detail: string) => void>>();
   #client: pg.Client | undefined;
   #connecting: pg.Client | undefined;
   #timer: unknown;
@@ -41,43 +44,47 @@ export class NotifyHub {
     this.#options = options;
   }
 
-  /** True while the connection stands. */
+  /** True while notifications arrive, as far as the last heartbeat can tell. */
   get connected(): boolean {
     return this.#client !== undefined;
   }
 
   /**
-   * Calls `listener` for each notification whose payload is `topic`, or begins with `topic:`.
+   * Calls `listener` for each notification of the topic, with its detail: '' where it has none, as after a
+   * lost connection.
    * @returns a function that ends it
    */
-  on(topic: Topic, listener: (payload: string) => void): () => void {
+  on(topic: Topic, listener: (detail: string) => void): () => void {
     const listeners = this.#listeners.get(topic) ?? new Set();
     this.#listeners.set(topic, listeners.add(listener));
     return () => listeners.delete(listener);
   }
 
-  /** Connects; a first failure is thrown, later ones are mended in the background. */
+  /** Connects; a first failure is thrown, after later ones it reconnects in the background. */
   async start(): Promise<void> {
     if (!this.#stopped) return;
     this.#stopped = false;
     await this.#connect();
   }
 
+  /** Takes the process off the list of those alive, and disconnects. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#options.clock.clearTimeout(this.#timer);
     const clients = [this.#client, this.#connecting];
     this.#client = undefined;
     this.#options.metrics.listenConnected.set(0);
+    if (clients[0]) await this.#options.presence?.leave(clients[0]);
     for (const client of clients) if (client) await giveUp(client);
   }
 
   async #connect(): Promise<void> {
-    const { connectionString, connectMs = CONNECT_MS } = this.#options;
+    const { connectionString, connectMs = CONNECT_MS, presence } = this.#options;
     const client = new pg.Client({
       connectionString,
       application_name: 'activity-sync listen',
       connectionTimeoutMillis: connectMs,
+      query_timeout: connectMs,
       keepAlive: true,
       keepAliveInitialDelayMillis: 5000,
     });
@@ -88,19 +95,18 @@ export class NotifyHub {
     this.#connecting = client;
     try {
       await client.connect();
-      // There is no heartbeat yet.
-      const listen: pg.QueryConfig & { query_timeout: number } = {
-        text: `LISTEN ${CHANNEL}`,
-        query_timeout: connectMs,
-      };
-      await client.query(listen);
+      await client.query(`LISTEN ${CHANNEL}`);
+      await hearItself(client, connectMs);
+      await presence?.register(client);
     } catch (error) {
+      presence?.lose();
       await giveUp(client);
       throw error;
     } finally {
       this.#connecting = undefined;
     }
     if (this.#stopped) {
+      await presence?.leave(client);
       await giveUp(client);
       return;
     }
@@ -109,7 +115,7 @@ export class NotifyHub {
     this.#options.metrics.listenConnected.set(1);
     if (this.#everConnected) {
       this.#options.metrics.listenReconnects.inc();
-      this.#options.logger.info('LISTEN connection stands again', { component: 'notify' });
+      this.#options.logger.info('LISTEN connection re-established', { component: 'notify' });
       for (const topic of this.#listeners.keys()) this.#dispatch(topic);
     }
     this.#everConnected = true;
@@ -117,28 +123,20 @@ export class NotifyHub {
   }
 
   #dispatch(payload: string): void {
-    const topic = payload.split(':', 1)[0] ?? '';
-    for (const listener of this.#listeners.get(topic) ?? []) listener(payload);
+    const [topic = ''] = payload.split(':', 1);
+    for (const listener of this.#listeners.get(topic) ?? []) listener(payload.slice(topic.length + 1));
   }
 
-  // Finds a connection that died without a word (a cut cable, a paused server).
+  // Finds a connection that died without a word (a cut cable, a paused server), or over which no notification comes.
   #scheduleHeartbeat(client: pg.Client): void {
-    const { clock, heartbeatMs = 10_000 } = this.#options;
+    const { clock, heartbeatMs = HEARTBEAT_MS, presence } = this.#options;
     this.#timer = clock.setTimeout(() => {
       if (this.#client !== client) return;
-      const deadline = clock.setTimeout(
-        () => this.#lost(client, new Error('no answer to a heartbeat')),
-        heartbeatMs / 2,
-      );
-      client.query('SELECT 1').then(
+      Promise.all([hearItself(client, heartbeatMs / 2), presence?.heartbeat(client)]).then(
         () => {
-          clock.clearTimeout(deadline);
           if (this.#client === client) this.#scheduleHeartbeat(client);
         },
-        (error: Error) => {
-          clock.clearTimeout(deadline);
-          this.#lost(client, error);
-        },
+        (error: Error) => this.#lost(client, error),
       );
     }, heartbeatMs);
   }
@@ -146,8 +144,9 @@ export class NotifyHub {
   #lost(client: pg.Client, error: Error): void {
     if (this.#client !== client || this.#stopped) return;
     this.#client = undefined;
+    this.#options.presence?.lose();
     this.#options.metrics.listenConnected.set(0);
-    this.#options.logger.warn('LISTEN connection lost; polling goes on while it is made anew', {
+    this.#options.logger.warn('LISTEN connection lost; reconnecting', {
       component: 'notify',
       error: error.message,
     });
@@ -157,14 +156,14 @@ export class NotifyHub {
 
   #reconnectLater(): void {
     const { clock, logger } = this.#options;
-    const waitMs = Math.min(10_000, 100 * 2 ** this.#failures);
+    const waitMs = Math.min(MAX_RECONNECT_WAIT_MS, 100 * 2 ** this.#failures);
     this.#failures = Math.min(this.#failures + 1, 10);
     clock.clearTimeout(this.#timer);
     this.#timer = clock.setTimeout(() => {
       if (this.#stopped) return;
       this.#connect().catch((error: Error) => {
         if (this.#stopped) return;
-        logger.warn('LISTEN connection cannot be made yet', {
+        logger.warn('LISTEN connection failed; retrying', {
           component: 'notify',
           error: error.message,
           retryInMs: waitMs,
@@ -175,12 +174,34 @@ export class NotifyHub {
   }
 }
 
+/** Sends a notification over the connection and waits until it comes back. @throws after `withinMs` */
+async function hearItself(client: pg.Client, withinMs: number): Promise<void> {
+  const payload = `heartbeat:${randomUUID()}`;
+  let timer: NodeJS.Timeout | undefined;
+  let onNotification: (message: pg.Notification) => void = () => undefined;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      onNotification = (message) => message.payload === payload && resolve();
+      client.on('notification', onNotification);
+      const late = new Error(
+        'no notification came back within the deadline; LISTEN needs a connection to the server of its own, not a transaction pooler',
+      );
+      // A process that was busy for so long reads first what has arrived in the meantime.
+      timer = setTimeout(() => setImmediate(reject, late), withinMs);
+      client.query('SELECT pg_notify($1, $2)', [CHANNEL, payload]).catch(reject);
+    });
+  } finally {
+    clearTimeout(timer);
+    client.off('notification', onNotification);
+  }
+}
+
 const FAREWELL_MS = 1000;
 
-/** Ends a connection, politely while the server answers. Never fails: nobody needs it any more. */
+/** Ends a connection, politely while the server answers. Never fails: the connection is not needed any more. */
 async function giveUp(client: pg.Client): Promise<void> {
   client.removeAllListeners();
-  client.on('error', () => undefined); // whoever gives it up has told why
+  client.on('error', () => undefined); // the caller has logged why
   // A server that has gone without a word never answers the farewell.
   const deadline = setTimeout(() => socketOf(client).destroy(), FAREWELL_MS);
   await client.end().catch(() => undefined);

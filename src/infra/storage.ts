@@ -8,6 +8,8 @@ import type { Logger } from './logger.ts';
 /** Where the service keeps its data, and the keys that encrypt tokens there. */
 export interface Storage {
   connectionString: string;
+  /** The address with which migrations run. */
+  migrationUrl: string;
   encryptionKeys: readonly string[];
   close(): Promise<void>;
 }
@@ -18,7 +20,7 @@ export interface Storage {
  * @param onDatabaseEnd hears when the embedded server ends by itself
  */
 export async function openStorage(
-  config: Pick<Config, 'DATABASE_URL' | 'DATA_DIR' | 'TOKEN_ENCRYPTION_KEY'>,
+  config: Pick<Config, 'DATABASE_URL' | 'DATA_DIR' | 'TOKEN_ENCRYPTION_KEY' | 'MIGRATE_DATABASE_URL'>,
   logger: Logger,
   onDatabaseEnd?: (error: Error) => void,
 ): Promise<Storage> {
@@ -26,6 +28,7 @@ export async function openStorage(
   if (config.DATABASE_URL !== undefined) {
     return {
       connectionString: config.DATABASE_URL,
+      migrationUrl: config.MIGRATE_DATABASE_URL ?? config.DATABASE_URL,
       encryptionKeys: configuredKeys ?? [],
       close: async () => undefined,
     };
@@ -38,6 +41,7 @@ export async function openStorage(
   const keyFile = join(config.DATA_DIR, 'token-encryption.key');
   return {
     connectionString: embedded.connectionString,
+    migrationUrl: embedded.connectionString,
     encryptionKeys: configuredKeys ? [...configuredKeys, ...(await readKeptKey(keyFile))] : [await keepKey(keyFile)],
     close: () => embedded.stop(),
   };

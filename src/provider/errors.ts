@@ -10,6 +10,8 @@ export type ProviderErrorCode =
   | 'UNAUTHORIZED' // 401: refresh the token once
   | 'FORBIDDEN' // 403: permanent
   | 'NOT_FOUND' // 404: permanent
+  | 'UNUSABLE' // an answer that would be as wrong again: permanent
+  | 'OTHER_ATHLETE' // the activity is not that athlete's: permanent
   | 'REFUSED'; // any other 4xx: permanent for this request
 
 /** A call to the provider that did not succeed. The message holds no token and no query string. */

@@ -1,14 +1,14 @@
-import { randomUUID } from 'node:crypto';
 import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
-import type { Aspect, Reason } from '../domain/job.ts';
+import { type Aspect, MAX_ATTEMPTS, type Reason } from '../domain/job.ts';
 import { FETCH_QUEUE } from '../infra/boss.ts';
-import type { Database } from '../infra/database.ts';
+import type { Database, Queryable } from '../infra/database.ts';
+import { IDLE_CLAIM_MS } from '../infra/database-policy.ts';
+import type { ClaimToken } from './claims.ts';
+import { restLane } from './lanes.ts';
 
-/** A claimed job: everything that its run needs. The pair (bossJobId, retryCount) names the claim. */
-export interface Run {
-  bossJobId: string;
-  retryCount: number;
+/** A claimed job: everything that its run needs. */
+export interface Run extends ClaimToken {
   /** Retries scheduled so far. */
   attempts: number;
   jobId: Int64;
@@ -17,9 +17,11 @@ export interface Run {
   reason: Reason;
   force: boolean;
   aspect: Aspect;
+  /** The newest webhook event carried a valid signature. */
+  signed: boolean;
   /** The newest request that this run answers. */
   version: number;
-  /** Whether the provider must be called; the call is then taken out of the budget already. */
+  /** Whether the provider must be called; the call is taken out of the budget already. */
   needsCall: boolean;
   knownAthlete: boolean;
   knownActivity: boolean;
@@ -37,75 +39,90 @@ export interface Run {
   waitedMs: number;
 }
 
-/** What was claimed; where fewer than asked for, how long until it is worth asking again, and for what to wait. */
-export interface Claims {
-  runs: Run[];
+/** A run, or how long until it is worth asking again, and what for. */
+export interface Claim {
+  run?: Run;
   /** Undefined: nothing waits. */
-  waitMs: number | undefined;
-  waitsFor: 'turn' | 'cooldown' | 'budget' | undefined;
+  waitMs?: number | undefined;
+  waitsFor?: 'turn' | 'cooldown' | 'budget' | undefined;
 }
 
 /**
- * Claims the jobs whose turn it is, as one transaction and one round trip: lane, job, budget and cooldown
- * together, or nothing at all. Times are the database's.
- * @param most how many at most
- * @param holdMs how long an athlete is kept from another fetch unless the run ends before: cooldown plus call
+ * Claims the next job by priority, in one transaction: lane, job, budget and cooldown together, or nothing at all. Times
+ * are the database's.
+ * @param options.processId names the process that runs the job
+ * @param options.holdMs how long an athlete is kept from another fetch unless the run ends before: cooldown plus call
  */
-export type ClaimRuns = (most: number, holdMs: number) => Promise<Claims>;
-
-/** Claims under a mark of its own, a UUID, by which the jobs are found when the answer is lost. */
-export type MarkClaims = <T>(claim: (mark: string) => Promise<T>) => Promise<T>;
-
-export function createClaimRuns(
+export async function claimRun(
   database: Database,
   boss: PgBoss,
-  markClaims: MarkClaims = (claim) => claim(randomUUID()),
-): ClaimRuns {
-  return async (most, holdMs) => {
-    for (;;) {
-      const claimedAt = performance.now();
-      const { rows, claims } = await markClaims(async (mark) => {
-        const rows = await database.query<ClaimRow>('SELECT * FROM claim_runs($1, $2, $3)', [most, holdMs, mark]);
-        return { rows, claims: await readClaims(database, boss, rows, claimedAt) };
+  options: { processId: number; holdMs: number },
+): Promise<Claim> {
+  for (;;) {
+    const claimedAt = performance.now();
+    const claim = await database
+      .transaction((tx) => claimInTransaction(tx, boss, { ...options, claimedAt }), { idleMs: IDLE_CLAIM_MS })
+      .catch((error: unknown) => {
+        if (error instanceof BudgetClosed) return {}; // by another replica, since the look: look again
+        throw error;
       });
-      if (claims.runs.length > 0 || rows.some(({ claim }) => claim === 'wait')) return claims;
-    }
-  };
+    if ('run' in claim || 'waitMs' in claim) return claim;
+  }
 }
 
-/** Reads what claim_runs returned. @param claimedAt by performance.now(), before it was called */
-export async function readClaims(
-  database: Database,
-  boss: PgBoss,
-  rows: readonly ClaimRow[],
-  claimedAt: number,
-): Promise<Claims> {
-  const orphans = rows.filter(({ claim }) => claim === 'orphan').map((row) => row.boss_job_id);
-  // Their requests were deleted by hand: nobody asks for these jobs any more.
-  if (orphans.length > 0) await boss.deleteJob(FETCH_QUEUE, orphans, { db: database });
-  const wait = rows.find(({ claim }) => claim === 'wait');
-  return {
-    runs: rows.filter(({ claim }) => claim === 'run').map((row) => toRun(row, claimedAt)),
-    waitMs: wait ? (wait.wait_ms ?? undefined) : 0,
-    waitsFor: wait?.waits_for ?? undefined,
-  };
-}
+class BudgetClosed extends Error {}
 
-/** A row of claim_runs; what it means stands there. */
-export interface ClaimRow {
-  claim: 'run' | 'orphan' | 'wait' | 'again';
-  boss_job_id: string;
-  retry_count: number;
-  attempts: number;
+interface LaneRow {
+  lane: number | null;
+  reason: Reason | 'delete' | null;
   wait_ms: number | null;
-  waits_for: 'turn' | 'cooldown' | 'budget' | null;
-  waited_ms: number | null;
+  waits_for: Claim['waitsFor'] | null;
+}
+
+/** @returns an empty claim when it is worth asking again at once */
+async function claimInTransaction(
+  tx: Queryable,
+  boss: PgBoss,
+  { processId, holdMs, claimedAt }: { processId: number; holdMs: number; claimedAt: number },
+): Promise<Claim> {
+  const [next] = await tx.query<LaneRow>('SELECT * FROM next_lane()', []);
+  if (!next || next.lane === null)
+    return { waitMs: next?.wait_ms ?? undefined, waitsFor: next?.waits_for ?? undefined };
+  const [job] = await boss.fetch(FETCH_QUEUE, {
+    minPriority: next.lane,
+    maxPriority: next.lane,
+    includeMetadata: true,
+    db: tx,
+  });
+  if (!job) {
+    await restLane(tx, next.lane);
+    return {};
+  }
+  const [row] = await tx.query<RunRow>('SELECT * FROM begin_run($1, $2, $3, $4)', [
+    job.id,
+    next.lane,
+    processId,
+    holdMs,
+  ]);
+  if (!row) {
+    // Its request was deleted by hand: nobody wants this job any more.
+    await boss.deleteJob(FETCH_QUEUE, job.id, { db: tx });
+    return {};
+  }
+  if (row.opens_at) throw new BudgetClosed();
+  const token = { bossJobId: job.id, retryCount: job.retryCount };
+  return { run: { ...toRun(row), ...token, attempts: MAX_ATTEMPTS - job.retryLimit + job.retryCount, claimedAt } };
+}
+
+interface RunRow {
+  opens_at: Date | null;
   job_id: string;
   activity_id: string;
   athlete_id: string;
   reason: Reason;
   force: boolean;
   aspect: Aspect;
+  signed: boolean;
   version: number;
   needs_call: boolean;
   known_athlete: boolean;
@@ -116,21 +133,18 @@ export interface ClaimRow {
   athlete_state: string | null;
   started_at: string;
   requested_at: Date;
+  waited_ms: number | null;
 }
 
-function toRun(row: ClaimRow, claimedAt: number): Run {
+function toRun(row: RunRow): Omit<Run, keyof ClaimToken | 'attempts' | 'claimedAt'> {
   return {
-    claimedAt,
-    bossJobId: row.boss_job_id,
-    retryCount: row.retry_count,
-    attempts: row.attempts,
-    waitedMs: row.waited_ms ?? 0,
     jobId: row.job_id,
     activityId: row.activity_id,
     athleteId: row.athlete_id,
     reason: row.reason,
     force: row.force,
     aspect: row.aspect,
+    signed: row.signed,
     version: row.version,
     needsCall: row.needs_call,
     knownAthlete: row.known_athlete,
@@ -141,5 +155,6 @@ function toRun(row: ClaimRow, claimedAt: number): Run {
     athleteState: row.athlete_state ?? undefined,
     startedAt: row.started_at,
     requestedAt: row.requested_at,
+    waitedMs: row.waited_ms ?? 0,
   };
 }

@@ -1,148 +1,209 @@
 import type { PgBoss } from 'pg-boss';
-import { backoffMs } from '../domain/backoff.ts';
+import { FETCH_QUEUE } from '../infra/boss.ts';
 import type { Database, Queryable } from '../infra/database.ts';
-import { isDatabaseAway, isLockTimeout } from '../infra/database-errors.ts';
+import { isUnavailable } from '../infra/database-errors.ts';
+import type { Logger } from '../infra/logger.ts';
+import { lockKnownAthletes } from './athlete-locks.ts';
+import { ClaimLostError } from './claims.ts';
+import type { Completer } from './completer.ts';
 import { reopenJobs } from './requests.ts';
-import { type ClaimedRun, putBackRun, recordAttempt, retryRun, SupersededError } from './settle.ts';
+import type { Settlement } from './settlement.ts';
+import type { ClaimedRun } from './write-settlements.ts';
 
-// Somebody has locked that athlete or job for longer than any of us does: the others come first.
-const LOCK_TIMEOUT_MS = 1000;
+/** Why a running job is rescued. */
+export type RescueCause = 'dead' | 'stale' | 'lost';
 
-// Whether somebody asked during the run: by its name, since a request may have begun before it, and waited.
-const IS_ASKED_ANEW = 'coalesce(r.asked_during = run_name(f.boss_job_id, f.retry_count), false)';
-
-/** How many were taken from runs that are over, and why not all, where one could not be. */
-export interface Taken {
-  taken: number;
-  problem: Error | undefined;
+export interface RescueDependencies {
+  database: Database;
+  completer: Completer;
+  logger: Logger;
+  staleAfterMs: number;
+  /** This process; undefined until it is registered. */
+  processId: () => number | undefined;
+  /** Which of these processes are dead for certain. */
+  findDead: (processIds: number[]) => Promise<number[]>;
+  /** The pg-boss jobs that this process runs. */
+  inHand: () => ReadonlySet<string>;
 }
+
+/** One pass. @returns how many jobs of each cause were rescued; one that cannot be just now is left to the next pass */
+export type RescueRuns = () => Promise<Record<RescueCause, number>>;
 
 /**
- * Takes back the jobs that have been in `working` for too long: their worker died, or is so slow that
- * its result would be refused. Counts as an attempt.
+ * Rescues the running jobs that nobody will settle: of a worker that died, of one that is so slow that it counts as
+ * stale, and those that this process claimed without hearing of it, because the answer was lost with the connection.
  */
-export async function rescueStaleRuns(
-  database: Database,
-  boss: PgBoss,
-  options: { staleAfterMs: number; baseMs: number; capMs: number; random: () => number },
-): Promise<Taken> {
-  const stale = await database.query<TakenRow>(
-    `SELECT f.boss_job_id, f.retry_count, f.attempts, r.id AS job_id, f.started_on::text AS started_at,
-       r.version - (${IS_ASKED_ANEW})::int AS version
-     FROM fetch_queue() f JOIN activity_fetch_job r ON r.activity_id = f.activity_id AND r.boss_job_id = f.boss_job_id
-     WHERE f.running AND f.started_on < sync_now() - $1 * interval '1 ms'
-     ORDER BY f.started_on LIMIT 1000`,
-    [options.staleAfterMs],
-  );
-  const error = `The worker did not finish within ${options.staleAfterMs} ms; the job was taken back.`;
-  return takeEach(database, stale, (tx, run) =>
-    retryRun(boss, tx, run, error, backoffMs(run.attempts, options, options.random())),
-  );
+export function createRescueRuns(deps: RescueDependencies): RescueRuns {
+  // Claimed by this process and not in hand: lost when the next pass finds it so again, and not a claim under way.
+  let unknown: ReadonlySet<string> = new Set();
+  return async () => {
+    const { rescued, unknownNow } = await rescueOnce(deps, unknown);
+    unknown = unknownNow;
+    return rescued;
+  };
 }
 
-/**
- * Ends the requests whose jobs pg-boss has ended by itself: after a day it takes a run for dead, and where no retry is
- * left nobody would hear of it. Happens only where no worker took stale runs back meanwhile. Reads the whole queue.
- * @returns how many
- */
-export async function endExpiredRuns(database: Database): Promise<number> {
-  const expired = await database.query<{ job_id: string }>(
-    `SELECT r.id AS job_id FROM fetch_queue() f JOIN activity_fetch_job r ON r.activity_id = f.activity_id AND r.boss_job_id = f.boss_job_id
-     WHERE f.ended AND r.outcome IS NULL LIMIT 1000`,
-    [],
+async function rescueOnce(
+  deps: RescueDependencies,
+  unknown: ReadonlySet<string>,
+): Promise<{ rescued: Record<RescueCause, number>; unknownNow: ReadonlySet<string> }> {
+  const rescued = { dead: 0, stale: 0, lost: 0 };
+  const running = await deps.database.query<RunningRow>(RUNNING, [deps.staleAfterMs]);
+  const own = deps.processId();
+  const others = new Set(
+    running.flatMap(({ process_id }) => (process_id === null || process_id === own ? [] : [process_id])),
   );
-  let ended = 0;
-  for (const { job_id } of expired) if (await database.transaction((tx) => endExpired(tx, job_id))) ended += 1;
-  return ended;
-}
-
-async function endExpired(tx: Queryable, jobId: string): Promise<boolean> {
-  await tx.query(
-    'SELECT FROM athlete_schedule WHERE athlete_id = (SELECT athlete_id FROM activity_fetch_job WHERE id = $1) FOR UPDATE',
-    [jobId],
+  const dead = new Set(await deps.findDead([...others]));
+  const inHand = deps.inHand();
+  const unknownNow = new Set(
+    running.filter((row) => row.process_id === own && !inHand.has(row.boss_job_id)).map((row) => row.boss_job_id),
   );
-  const [run] = await tx.query<{ started_at: string; moved: boolean; error: string }>(
-    `UPDATE activity_fetch_job r SET outcome = 'exhausted' FROM fetch_queue() f
-     WHERE r.id = $1 AND r.outcome IS NULL AND f.boss_job_id = r.boss_job_id AND f.ended
-     RETURNING coalesce(f.started_on, f.changed_on)::text AS started_at, ${IS_ASKED_ANEW} AS moved,
-       coalesce(f.error, 'pg-boss has ended the job.') AS error`,
-    [jobId],
-  );
-  if (!run) return false; // asked for anew, or deleted, between the look and the lock
-  await recordAttempt(tx, { jobId, startedAt: run.started_at }, 'failed', run.error);
-  if (run.moved) await reopenJobs(tx, [jobId]);
-  return true;
-}
-
-/**
- * Puts the jobs back that were claimed for nobody, since the answer to the claim was lost. Counts no attempt,
- * and ends the cooldown that the claim began: nobody was called.
- * @param marks under which they were claimed
- * @returns how many were put back
- * @throws when one could not be, after the others
- */
-export async function putBackLostRuns(database: Database, boss: PgBoss, marks: readonly string[]): Promise<number> {
-  const lost = await database.query<TakenRow>('SELECT * FROM lost_runs($1)', [marks]);
-  const error = 'The connection to the database broke before the worker heard of its claim; the job was put back.';
-  const { taken, problem } = await takeEach(database, lost, (tx, run) =>
-    putBackRun(boss, tx, run, error, undefined, { cooldownMs: 0, answeredAgoMs: 0 }),
-  );
-  if (problem) throw problem;
-  return taken;
-}
-
-/**
- * Ends each run that has not ended otherwise meanwhile, in a transaction of its own. One that cannot be ended just
- * now keeps no other from it.
- * @throws when the database goes away
- */
-async function takeEach(
-  database: Database,
-  rows: readonly TakenRow[],
-  end: (tx: Queryable, run: ClaimedRun) => Promise<unknown>,
-): Promise<Taken> {
-  let taken = 0;
-  let problem: Error | undefined;
-  for (const row of rows) {
-    const run: ClaimedRun = {
-      bossJobId: row.boss_job_id,
-      retryCount: row.retry_count,
-      attempts: row.attempts,
-      jobId: row.job_id,
-      version: row.version, // one less than the newest when requests came after the claim
-      startedAt: row.started_at,
-    };
-    try {
-      await database.transaction(async (tx) => {
-        await tx.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
-        await end(tx, run);
-      });
-      taken += 1;
-    } catch (error) {
-      // It finished, or another replica took it back, between the look and the lock.
-      if (error instanceof SupersededError) continue;
-      if (isDatabaseAway(error) && !isLockTimeout(error)) throw error;
-      problem ??= error as Error;
-    }
+  for (const row of running) {
+    const isLost = unknownNow.has(row.boss_job_id) && unknown.has(row.boss_job_id);
+    const isDead = row.process_id !== null && dead.has(row.process_id);
+    const cause = isLost ? 'lost' : isDead ? 'dead' : row.stale ? 'stale' : undefined;
+    if (cause && (await rescue(deps, row, cause))) rescued[cause] += 1;
   }
-  return { taken, problem };
+  return { rescued, unknownNow };
 }
 
-interface TakenRow {
+interface RunningRow {
   boss_job_id: string;
   retry_count: number;
   attempts: number;
   job_id: string;
+  activity_id: string;
+  athlete_id: string;
+  athlete_state: string | null;
   started_at: string;
   version: number;
+  reclaims: number;
+  process_id: number | null;
+  stale: boolean;
+}
+
+const RUNNING = `
+  SELECT f.boss_job_id, f.retry_count, f.attempts, r.id AS job_id, r.activity_id, r.athlete_id, NULL AS athlete_state,
+    f.started_on::text AS started_at, coalesce(c.version, r.version) AS version, r.reclaims, c.process_id,
+    f.started_on < sync_now() - $1 * interval '1 ms' AS stale
+  FROM fetch_queue() f
+  JOIN activity_fetch_job r ON r.activity_id = f.activity_id AND r.boss_job_id = f.boss_job_id
+  LEFT JOIN job_claim c ON c.boss_job_id = f.boss_job_id
+  WHERE f.running
+  ORDER BY f.started_on LIMIT 1000`;
+
+const ERRORS: Record<RescueCause, string> = {
+  dead: 'The worker process died during the run; the job was reclaimed.',
+  stale: 'The worker did not finish in time; the job was reclaimed as stale.',
+  lost: 'The connection to the database broke before the worker heard of its claim; the job was released.',
+};
+
+function toSettlement(row: RunningRow, cause: RescueCause): Settlement {
+  const error = ERRORS[cause];
+  if (cause === 'lost') return { kind: 'release', error, lastCall: 'none' };
+  return {
+    kind: 'retry',
+    error,
+    reclaimed: true,
+    // Once at once; a job that kills its process waits out the backoff from then on.
+    ...(row.reclaims === 0 ? { delayMs: 0 } : {}),
+    // A dead worker's last call left by now. A stale one may still be calling: its hold on the athlete goes on.
+    ...(cause === 'dead' ? { lastCall: { at: performance.now() } } : {}),
+  };
+}
+
+async function rescue(deps: RescueDependencies, row: RunningRow, cause: RescueCause): Promise<boolean> {
+  const run: ClaimedRun = {
+    bossJobId: row.boss_job_id,
+    retryCount: row.retry_count,
+    attempts: row.attempts,
+    jobId: row.job_id,
+    activityId: row.activity_id,
+    athleteId: row.athlete_id,
+    athleteState: undefined,
+    version: row.version,
+    startedAt: row.started_at,
+  };
+  try {
+    await deps.completer.settle(run, toSettlement(row, cause), { until: performance.now() });
+    return true;
+  } catch (error) {
+    // It was settled, or rescued by another replica, since the look.
+    if (error instanceof ClaimLostError) return false;
+    if (!isUnavailable(error)) throw error;
+    deps.logger.warn('job not reclaimed, trying again at the next pass', {
+      component: 'fetch',
+      jobId: row.job_id,
+      error: error.message,
+    });
+    return false;
+  }
+}
+
+const EXPIRED = `
+  SELECT r.id, r.athlete_id, coalesce(f.started_on, f.changed_on)::text AS started_at, coalesce(c.version <> r.version, false) AS moved,
+    coalesce(f.error, 'pg-boss has ended the job.') AS error
+  FROM fetch_queue() f
+  JOIN activity_fetch_job r ON r.activity_id = f.activity_id AND r.boss_job_id = f.boss_job_id
+  LEFT JOIN job_claim c ON c.boss_job_id = f.boss_job_id
+  WHERE f.ended AND r.outcome IS NULL`;
+
+/**
+ * Ends the requests whose jobs pg-boss has ended by itself, as it does with a run of more than a day that has no retry
+ * left. Happens only where no worker rescued stale runs for as long. Reads the whole queue.
+ * @returns how many
+ */
+export async function endExpiredRuns(database: Database, boss: PgBoss): Promise<number> {
+  const expired = await database.query<ExpiredRow>(`${EXPIRED} LIMIT 1000`, []);
+  let ended = 0;
+  for (const row of expired) if (await database.transaction((tx) => endExpired(boss, tx, row))) ended += 1;
+  return ended;
+}
+
+interface ExpiredRow {
+  id: string;
+  athlete_id: string;
+  started_at: string;
+  moved: boolean;
+  error: string;
+}
+
+async function endExpired(boss: PgBoss, tx: Queryable, { id, athlete_id }: ExpiredRow): Promise<boolean> {
+  await lockKnownAthletes(tx, [athlete_id]);
+  const [row] = await tx.query<ExpiredRow>(`${EXPIRED} AND r.id = $1 FOR UPDATE OF r`, [id]);
+  if (!row) return false; // requested again, or deleted, since the look
+  await tx.query(`UPDATE activity_fetch_job SET outcome = 'exhausted' WHERE id = $1`, [id]);
+  await tx.query('INSERT INTO fetch_attempt (job_id, started_at, result, error) VALUES ($1, $2, $3, $4)', [
+    id,
+    row.started_at,
+    'failed',
+    row.error,
+  ]);
+  if (row.moved) await reopenJobs(boss, tx, [id]);
+  return true;
+}
+
+/** Removes claims of jobs that are no longer running: deleted by hand, or given up by pg-boss. */
+export async function removeOrphanedClaims(database: Queryable): Promise<void> {
+  await database.query(
+    `DELETE FROM job_claim c WHERE NOT EXISTS (SELECT FROM fetch_queue() f WHERE f.boss_job_id = c.boss_job_id AND f.running)
+       AND c.queue = '${FETCH_QUEUE}'`,
+    [],
+  );
 }
 
 /**
- * Wakes lanes whose due time was lost, or lies behind a cooldown that cannot be.
- * @param longestMs for how long an athlete is kept from a fetch at most
- * @returns how many; more than none is worth a warning
+ * Wakes lanes whose due time was lost, and ends cooldowns that are longer than any can be: a clock that was ahead and
+ * has been set back began them.
+ * @param longestMs for how long an athlete is kept from a fetch at most; an hour is left to replicas configured otherwise
+ * @returns how many lanes; more than none is worth a warning
  */
 export async function wakeForgottenLanes(database: Queryable, longestMs: number): Promise<number> {
-  const [row] = await database.query<{ woken: number }>('SELECT wake_forgotten_lanes($1) AS woken', [longestMs]);
+  await database.query(
+    `UPDATE athlete_schedule SET cooldown_until = '-infinity' WHERE athlete_id IN (
+       SELECT athlete_id FROM athlete_schedule WHERE cooldown_until > sync_now() + $1 * interval '1 ms' + interval '1 hour' FOR UPDATE SKIP LOCKED)`,
+    [longestMs],
+  );
+  const [row] = await database.query<{ woken: number }>('SELECT wake_forgotten_lanes() AS woken', []);
   return row?.woken ?? 0;
 }

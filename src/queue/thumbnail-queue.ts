@@ -2,56 +2,97 @@ import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import { THUMBNAIL_QUEUE } from '../infra/boss.ts';
 import type { Database, Queryable } from '../infra/database.ts';
-import { SupersededError } from './settle.ts';
+import { notify } from '../infra/notify.ts';
+import { attemptsOf, type ClaimToken, deleteClaims, mustAffect, saveClaim } from './claims.ts';
 
 /** A claimed thumbnail job. */
-export interface ThumbnailRun {
-  bossJobId: string;
-  retryCount: number;
+export interface ThumbnailRun extends ClaimToken {
   activityId: Int64;
 }
 
-/** Asks for an activity's thumbnail inside the caller's transaction; one that waits already is enough. */
-export async function requestThumbnail(boss: PgBoss, tx: Queryable, activityId: Int64): Promise<void> {
-  await boss.insert(THUMBNAIL_QUEUE, [{ singletonKey: activityId, data: { activityId } }], { db: tx });
-  await tx.query(`SELECT pg_notify('activity_sync', 'thumbnail')`, []);
+/** Requests pictures of activities inside the caller's transaction; one that waits already is enough. */
+export async function requestThumbnails(boss: PgBoss, tx: Queryable, activityIds: readonly Int64[]): Promise<void> {
+  if (activityIds.length === 0) return;
+  const jobs = activityIds.map((activityId) => ({ singletonKey: activityId, data: { activityId } }));
+  await boss.insert(THUMBNAIL_QUEUE, jobs, { db: tx });
+  await notify(tx, 'thumbnail');
 }
 
-export async function claimThumbnail(boss: PgBoss): Promise<ThumbnailRun | undefined> {
-  const [job] = await boss.fetch<{ activityId: Int64 }>(THUMBNAIL_QUEUE, { batchSize: 1 });
-  return job && { bossJobId: job.id, retryCount: job.retryCount, activityId: job.data.activityId };
-}
-
-/** Completes inside the caller's transaction. @throws SupersededError when the claim was lost */
-export async function completeThumbnail(boss: PgBoss, tx: Queryable, run: ThumbnailRun): Promise<void> {
-  const response = await boss.complete(THUMBNAIL_QUEUE, { id: run.bossJobId, retryCount: run.retryCount }, null, {
-    db: tx,
+/** Claims the next picture for a process, or says how long until one is due (undefined: none waits). */
+export async function claimThumbnail(
+  database: Database,
+  boss: PgBoss,
+  processId: number,
+): Promise<{ run: ThumbnailRun } | { waitMs: number | undefined }> {
+  return database.transaction(async (tx) => {
+    const [job] = await boss.fetch<{ activityId: Int64 }>(THUMBNAIL_QUEUE, { batchSize: 1, db: tx });
+    if (!job) return { waitMs: await findWait(tx) };
+    await saveClaim(tx, job.id, THUMBNAIL_QUEUE, processId);
+    return { run: { bossJobId: job.id, retryCount: job.retryCount, activityId: job.data.activityId } };
   });
-  if ((response as { affected?: number }).affected !== 1) throw new SupersededError({ jobId: run.bossJobId });
 }
 
-/** Counts a failure; pg-boss retries with backoff and gives up after five. @throws SupersededError when the claim was lost */
-export async function failThumbnail(boss: PgBoss, db: Queryable, run: ThumbnailRun, error: string): Promise<void> {
-  const claim = { id: run.bossJobId, retryCount: run.retryCount };
-  const response = await boss.fail(THUMBNAIL_QUEUE, claim, { message: error }, { db });
-  if ((response as { affected?: number }).affected !== 1) throw new SupersededError({ jobId: run.bossJobId });
+/** Completes inside the caller's transaction. @throws ClaimLostError */
+export async function completeThumbnail(boss: PgBoss, tx: Queryable, run: ThumbnailRun): Promise<void> {
+  await mustAffect([run], boss.complete(THUMBNAIL_QUEUE, attemptsOf([run]), null, { db: tx }));
+  await deleteClaims(tx, [run.bossJobId]);
 }
 
-/** Milliseconds until the next waiting thumbnail is due, by the database's clock; undefined when none waits. */
-export async function waitForThumbnail(database: Database): Promise<number | undefined> {
-  const [row] = await database.query<{ wait_ms: number | null }>(
-    `SELECT ceil(extract(epoch FROM min(start_after) - sync_now()) * 1000)::float8 AS wait_ms
-     FROM pgboss.job WHERE name = '${THUMBNAIL_QUEUE}' AND state < 'active' AND NOT blocked`,
+/** Counts a failure; pg-boss retries with backoff and gives up after five. @throws ClaimLostError */
+export async function failThumbnail(boss: PgBoss, tx: Queryable, run: ThumbnailRun, error: string): Promise<void> {
+  await mustAffect([run], boss.fail(THUMBNAIL_QUEUE, attemptsOf([run]), { message: error }, { db: tx }));
+  await deleteClaims(tx, [run.bossJobId]);
+}
+
+/**
+ * Reclaims the pictures of workers that died: due at once the first time, after pg-boss's backoff from then on.
+ * @param findDead which of these processes are dead for certain
+ * @returns how many
+ */
+export async function rescueThumbnails(
+  database: Database,
+  boss: PgBoss,
+  findDead: (processIds: number[]) => Promise<number[]>,
+): Promise<number> {
+  const running = await database.query<{
+    boss_job_id: string;
+    activity_id: string;
+    retry_count: number;
+    process_id: number;
+  }>(
+    `SELECT t.boss_job_id, t.activity_id, t.retry_count, c.process_id
+     FROM thumbnail_queue() t JOIN job_claim c ON c.boss_job_id = t.boss_job_id WHERE t.running`,
+    [],
+  );
+  const dead = new Set(await findDead([...new Set(running.map(({ process_id }) => process_id))]));
+  let rescued = 0;
+  for (const row of running) {
+    if (!dead.has(row.process_id)) continue;
+    const run = { bossJobId: row.boss_job_id, retryCount: row.retry_count, activityId: row.activity_id };
+    await database.transaction(async (tx) => {
+      await failThumbnail(boss, tx, run, 'The worker process died while it drew the picture; the job was reclaimed.');
+      if (run.retryCount === 0)
+        await boss.update(THUMBNAIL_QUEUE, undefined, { id: run.bossJobId, startAfter: 0, db: tx });
+      await notify(tx, 'thumbnail');
+    });
+    rescued += 1;
+  }
+  return rescued;
+}
+
+async function findWait(tx: Queryable): Promise<number | undefined> {
+  const [row] = await tx.query<{ wait_ms: number | null }>(
+    `SELECT ceil(extract(epoch FROM min(start_after) - sync_now()) * 1000)::float8 AS wait_ms FROM thumbnail_queue() WHERE waiting`,
     [],
   );
   return row?.wait_ms ?? undefined;
 }
 
-/** For how long the first thumbnail job in line has been due, in seconds by the database's clock; 0 when none is. */
+/** How long the next picture has been due, in seconds by the database's clock; 0 when none is. */
 export async function readThumbnailDelay(database: Queryable): Promise<number> {
   const [row] = await database.query<{ due_s: number }>(
-    `SELECT greatest(0, extract(epoch FROM sync_now() - j.start_after))::float8 AS due_s
-     FROM (SELECT id FROM due_thumbnails() LIMIT 1) first JOIN pgboss.job j ON j.name = '${THUMBNAIL_QUEUE}' AND j.id = first.id`,
+    `SELECT greatest(0, extract(epoch FROM sync_now() - start_after))::float8 AS due_s
+     FROM thumbnail_queue() WHERE waiting AND start_after <= sync_now() LIMIT 1`,
     [],
   );
   return row?.due_s ?? 0;
@@ -61,7 +102,7 @@ export async function readThumbnailDelay(database: Queryable): Promise<number> {
 export async function deleteThumbnailJobs(boss: PgBoss, tx: Queryable, activityIds: readonly Int64[]): Promise<void> {
   if (activityIds.length === 0) return;
   const jobs = await tx.query<{ id: string }>(
-    `SELECT id FROM pgboss.job WHERE name = '${THUMBNAIL_QUEUE}' AND singleton_key = ANY ($1::text[])`,
+    'SELECT boss_job_id AS id FROM thumbnail_queue() WHERE activity_id = ANY ($1::bigint[])',
     [activityIds],
   );
   if (jobs.length > 0)

@@ -1,62 +1,65 @@
+import type { Activity } from '../domain/activity.ts';
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
+import { notify } from '../infra/notify.ts';
 
-/** A stored activity. Distances in metres, times in seconds. */
-export interface Activity {
-  activityId: Int64;
-  athleteId: Int64;
-  name: string;
-  sportType: string;
-  startDate: string;
-  timezone: string | undefined;
-  distanceM: number;
-  movingTimeS: number;
-  elapsedTimeS: number;
-  elevationGainM: number;
-  private: boolean;
+/** A fetched activity with the provider's whole answer, as JSON text. */
+export interface ActivityToSave {
+  activity: Activity;
+  detail: string;
+  /** A tombstone set after this time wins: the answer may be older than the deletion. Database time, as text. */
+  runStartedAt: string;
 }
 
 /**
- * Stores or replaces an activity, with the provider's whole answer.
- * @param detail the answer as it came (JSON text)
- * @param runStartedAt a tombstone set after this time wins: the answer may be older than the deletion
- * @returns false when a tombstone won and nothing was stored
+ * Stores or replaces activities, at most one for each id.
+ * @returns those that were stored; `created`: not a replacement
  */
-export async function saveActivity(
+export async function saveActivities(
   tx: Queryable,
-  activity: Activity,
-  detail: string,
-  runStartedAt: string,
-): Promise<boolean> {
-  const [row] = await tx.query<{ saved: boolean }>(
-    'SELECT save_activity($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::text::json, $13::text::timestamptz) AS saved',
-    [
-      activity.activityId,
-      activity.athleteId,
-      activity.name,
-      activity.sportType,
-      activity.startDate,
-      activity.timezone ?? null,
-      activity.distanceM,
-      activity.movingTimeS,
-      activity.elapsedTimeS,
-      activity.elevationGainM,
-      activity.private,
-      detail,
-      runStartedAt,
-    ],
-  );
-  return row?.saved ?? false;
+  fetched: readonly ActivityToSave[],
+): Promise<{ activityId: Int64; athleteId: Int64; created: boolean }[]> {
+  return tx.query(SAVE, [
+    JSON.stringify(fetched.map(({ activity, runStartedAt }) => ({ ...activity, runStartedAt }))),
+    fetched.map(({ detail }) => detail),
+  ]);
 }
 
-/** Removes an activity with its thumbnail, whosever it was stored as, and leaves a tombstone. */
+const SAVE = `
+  WITH fetched AS MATERIALIZED (
+    SELECT f.*, d.detail::json AS detail
+    FROM ROWS FROM (jsonb_to_recordset($1::text::jsonb) AS ("activityId" bigint, "athleteId" bigint, name text, "sportType" text,
+      "startDate" timestamptz, timezone text, "distanceM" double precision, "movingTimeS" integer, "elapsedTimeS" integer,
+      "elevationGainM" double precision, private boolean, "runStartedAt" timestamptz)) WITH ORDINALITY AS f
+    JOIN unnest($2::text[]) WITH ORDINALITY AS d (detail, n) ON d.n = f.ordinality
+  ), outdated AS (
+    DELETE FROM activity_tombstone t USING fetched f WHERE t.activity_id = f."activityId" AND t.deleted_at <= f."runStartedAt"
+  )
+  INSERT INTO activity AS a (activity_id, athlete_id, name, sport_type, start_date, timezone, distance_m, moving_time_s, elapsed_time_s,
+    elevation_gain_m, private, detail, fetched_at)
+  SELECT f."activityId", f."athleteId", f.name, f."sportType", f."startDate", f.timezone, f."distanceM", f."movingTimeS", f."elapsedTimeS",
+    f."elevationGainM", f.private, f.detail, sync_now()
+  FROM fetched f
+  WHERE NOT EXISTS (SELECT FROM activity_tombstone t WHERE t.activity_id = f."activityId" AND t.deleted_at > f."runStartedAt")
+  ORDER BY f."activityId"
+  ON CONFLICT (activity_id) DO UPDATE SET
+    athlete_id = excluded.athlete_id, name = excluded.name, sport_type = excluded.sport_type, start_date = excluded.start_date,
+    timezone = excluded.timezone, distance_m = excluded.distance_m, moving_time_s = excluded.moving_time_s,
+    elapsed_time_s = excluded.elapsed_time_s, elevation_gain_m = excluded.elevation_gain_m, private = excluded.private,
+    detail = excluded.detail, fetched_at = excluded.fetched_at
+  RETURNING a.activity_id AS "activityId", a.athlete_id AS "athleteId", a.xmax = 0 AS created`;
+
+/** An activity's route in the provider's encoding: the whole one where there is one, else the summary; NULL: none. */
+export const ROUTE = `coalesce(nullif(detail #>> '{map,polyline}', ''), nullif(detail #>> '{map,summary_polyline}', ''))`;
+
+/** Removes an athlete's activity with its thumbnail, and leaves a tombstone. */
 export async function deleteActivity(tx: Queryable, activityId: Int64, athleteId: Int64): Promise<void> {
   await tx.query(
     `INSERT INTO activity_tombstone (activity_id, athlete_id, deleted_at) VALUES ($1, $2, sync_clock())
      ON CONFLICT (activity_id) DO UPDATE SET deleted_at = excluded.deleted_at`,
     [activityId, athleteId],
   );
-  await remove(tx, 'activity_id = $1', [activityId]);
+  await removeActivity(tx, activityId, athleteId);
 }
 
 /** The columns of one activity as JSON bodies show them. */
@@ -87,7 +90,7 @@ const COLUMNS = `a.activity_id, a.athlete_id, a.name, a.sport_type, a.start_date
 
 export async function findActivity(database: Queryable, activityId: Int64): Promise<WholeActivityRow | undefined> {
   const rows = await database.query<WholeActivityRow>(
-    `SELECT ${COLUMNS}, route_of(a.detail) AS polyline, a.detail::text AS detail FROM activity a LEFT JOIN thumbnail t USING (activity_id) WHERE a.activity_id = $1`,
+    `SELECT ${COLUMNS}, ${ROUTE} AS polyline, a.detail::text AS detail FROM activity a LEFT JOIN thumbnail t USING (activity_id) WHERE a.activity_id = $1`,
     [activityId],
   );
   return rows[0];
@@ -126,14 +129,12 @@ export async function findOwner(database: Queryable, activityId: Int64): Promise
   return row?.athlete_id;
 }
 
-/** Removes an athlete's activity with its thumbnail; leaves no tombstone, and alone what is stored as another's. */
-export async function removeActivity(tx: Queryable, activityId: Int64, athleteId: Int64): Promise<void> {
-  await remove(tx, 'activity_id = $1 AND athlete_id = $2', [activityId, athleteId]);
-}
-
-async function remove(tx: Queryable, condition: string, values: Int64[]): Promise<void> {
-  await tx.query(
-    `DELETE FROM activity WHERE ${condition} RETURNING pg_notify('activity_sync', 'activity:' || activity_id)`,
-    values,
-  );
+/** Removes an athlete's activity with its thumbnail; leaves alone what is stored as another's. */
+export async function removeActivity(tx: Queryable, activityId: Int64, athleteId: Int64): Promise<boolean> {
+  const rows = await tx.query('DELETE FROM activity WHERE activity_id = $1 AND athlete_id = $2 RETURNING activity_id', [
+    activityId,
+    athleteId,
+  ]);
+  if (rows.length > 0) await notify(tx, 'activity', activityId);
+  return rows.length > 0;
 }

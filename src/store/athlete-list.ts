@@ -52,10 +52,9 @@ export async function countAthletes(database: Queryable): Promise<Record<Athlete
   return { healthy: 0, reconnect: 0, scope: 0, ...Object.fromEntries(rows.map((row) => [row.state, row.athletes])) };
 }
 
-// The three lanes of an athlete are neighbours in pg-boss's index of waiting jobs.
 const ATHLETES = `
   SELECT a.athlete_id AS id, a.name, a.state, a.state_detail AS "stateDetail", a.scope, a.connected_at AS "connectedAt",
     (SELECT v.start_date FROM activity v WHERE v.athlete_id = a.athlete_id ORDER BY v.start_date DESC, v.activity_id DESC LIMIT 1) AS "lastActivityAt",
-    (SELECT count(*)::int FROM fetch_queue() f WHERE f.waiting AND f.lane BETWEEN s.lane * 4 + 1 AND s.lane * 4 + 3) AS "waitingJobs",
+    (SELECT count(*)::int FROM fetch_queue() f WHERE f.waiting AND f.lane = ANY (ARRAY(SELECT l.lane FROM lane l WHERE l.athlete_id = a.athlete_id))) AS "waitingJobs",
     CASE WHEN s.cooldown_until > sync_now() THEN s.cooldown_until END AS "cooldownUntil"
   FROM athlete a LEFT JOIN athlete_schedule s ON s.athlete_id = a.athlete_id`;

@@ -53,20 +53,14 @@ export async function lockJobsOfAthlete(tx: Queryable, athleteId: Int64): Promis
 }
 
 /**
- * Locks jobs in the order that everybody keeps, so that none of them is claimed, settled or asked for
- * anew until the transaction ends. Locks nothing of those that are deleted meanwhile.
+ * Locks jobs in the order that everybody keeps, so that none of them is claimed, settled or requested again until the
+ * transaction ends. Locks nothing of those that are deleted at the same time.
  */
 export async function lockFetchJobs(tx: Queryable, ids: readonly Int64[]): Promise<void> {
   await tx.query(
     `SELECT FROM athlete_schedule s
      WHERE s.athlete_id IN (SELECT j.athlete_id FROM activity_fetch_job j WHERE j.id = ANY ($1::bigint[]))
      ORDER BY s.athlete_id FOR UPDATE`,
-    [ids],
-  );
-  await tx.query(
-    `SELECT FROM athlete_schedule s
-     WHERE s.athlete_id = 0 AND EXISTS (SELECT FROM activity_fetch_job j WHERE j.id = ANY ($1::bigint[]) AND j.aspect = 'delete')
-     FOR UPDATE`,
     [ids],
   );
   await tx.query('SELECT FROM activity_fetch_job WHERE id = ANY ($1::bigint[]) ORDER BY activity_id FOR UPDATE', [ids]);
@@ -84,15 +78,16 @@ export async function deleteFetchJobRows(tx: Queryable, ids: readonly Int64[]): 
   return rows.map((row) => row.boss_job_id);
 }
 
-/** A pending job's place in pg-boss; undefined when it is not pending. */
+/** A pending job's place in the queue; undefined when it is not pending. */
 export async function findWaitingBossJob(
   tx: Queryable,
   id: Int64,
-): Promise<{ bossJobId: string; lane: number } | undefined> {
-  const [row] = await tx.query<{ boss_job_id: string; lane: number }>(
-    `SELECT f.boss_job_id, f.lane FROM activity_fetch_job r JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id
+): Promise<{ bossJobId: string; athleteId: Int64; lane: Reason | 'delete' } | undefined> {
+  const [row] = await tx.query<{ boss_job_id: string; athlete_id: string; lane: Reason | 'delete' }>(
+    `SELECT f.boss_job_id, l.athlete_id, l.reason AS lane
+     FROM activity_fetch_job r JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id JOIN lane l ON l.lane = f.lane
      WHERE r.id = $1 AND r.outcome IS NULL AND f.waiting`,
     [id],
   );
-  return row && { bossJobId: row.boss_job_id, lane: row.lane };
+  return row && { bossJobId: row.boss_job_id, athleteId: row.athlete_id, lane: row.lane };
 }

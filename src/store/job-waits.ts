@@ -16,8 +16,8 @@ export interface JobWait {
 export async function findJobWait(database: Queryable, jobId: Int64): Promise<JobWait | undefined> {
   const [row] = await database.query<Record<'budget' | 'cooldown' | 'backoff', Date | null>>(
     `SELECT nullif(greatest(f.start_after, n.now), n.now) AS backoff,
-       CASE WHEN r.aspect <> 'delete' THEN nullif(greatest(s.cooldown_until, n.now), n.now) END AS cooldown,
-       CASE WHEN r.aspect <> 'delete' THEN
+       CASE WHEN NOT (r.aspect = 'delete' AND r.signed) THEN nullif(greatest(s.cooldown_until, n.now), n.now) END AS cooldown,
+       CASE WHEN NOT (r.aspect = 'delete' AND r.signed) THEN
          (SELECT nullif(greatest(budget_opens_at(budget_at(b, n.now), r.reason, n.now), n.now), n.now) FROM rate_budget b) END AS budget
      FROM (SELECT sync_now() AS now) n, activity_fetch_job r
      JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id
@@ -64,26 +64,29 @@ export function sumWaits(waits: Waits): Record<WaitCause, number> {
   return sum;
 }
 
-// Counted by lane first: within a lane reason, athlete and cooldown are the same. Lane 1 holds the
-// deletions, which wait for nothing but their turn.
+// Counted by lane first: within a lane reason, athlete and cooldown are the same. Deletions that need no call count as
+// webhook jobs, and wait for nothing but their turn.
 const WAITS = `
   WITH at AS MATERIALIZED (
     SELECT n.now, budget_opens_at(b, 'webhook', n.now) AS webhook, budget_opens_at(b, 'manual', n.now) AS manual,
       budget_opens_at(b, 'polling', n.now) AS polling
     FROM (SELECT sync_now() AS now) n, rate_budget stored, budget_at(stored, n.now) b
   ), lanes AS (
-    SELECT f.lane, count(*) AS jobs,
-      count(*) FILTER (WHERE f.start_after > greatest(at.now, CASE f.lane % 4 WHEN 1 THEN at.webhook WHEN 2 THEN at.manual ELSE at.polling END)) AS backoff,
-      min(f.start_after) FILTER (WHERE f.start_after <= at.now) AS oldest_due
+    SELECT f.lane, array_agg(f.start_after) FILTER (WHERE f.start_after > at.now) AS later,
+      count(*) FILTER (WHERE f.start_after <= at.now) AS due, min(f.start_after) FILTER (WHERE f.start_after <= at.now) AS oldest_due
     FROM at, fetch_queue() f WHERE f.waiting GROUP BY f.lane
   ), causes AS (
-    SELECT reason_of_lane(l.lane) AS reason, l.jobs - l.backoff AS jobs, l.backoff, at.now,
-      CASE WHEN l.lane = 1 THEN l.oldest_due
-        WHEN l.oldest_due IS NOT NULL AND s.cooldown_until <= at.now THEN greatest(l.oldest_due, s.cooldown_until) END AS oldest_due,
-      CASE WHEN l.lane = 1 OR greatest(opens.at, s.cooldown_until) <= at.now THEN 'turn'
+    SELECT CASE l.reason WHEN 'delete' THEN 'webhook' ELSE l.reason END AS reason, at.now, w.due, w.later, opens.at AS opens_at,
+      CASE WHEN l.reason = 'delete' THEN w.oldest_due
+        WHEN w.oldest_due IS NOT NULL AND s.cooldown_until <= at.now THEN greatest(w.oldest_due, s.cooldown_until) END AS oldest_due,
+      CASE WHEN greatest(opens.at, s.cooldown_until) <= at.now OR l.reason = 'delete' THEN 'turn'
         WHEN opens.at >= s.cooldown_until THEN 'budget' ELSE 'cooldown' END AS cause
-    FROM at, lanes l JOIN athlete_schedule s ON s.lane = l.lane / 4,
-      LATERAL (SELECT CASE l.lane % 4 WHEN 1 THEN at.webhook WHEN 2 THEN at.manual ELSE at.polling END AS at) opens
+    FROM at, lanes w JOIN lane l ON l.lane = w.lane JOIN athlete_schedule s ON s.athlete_id = l.athlete_id,
+      LATERAL (SELECT CASE l.reason WHEN 'manual' THEN at.manual WHEN 'polling' THEN at.polling ELSE at.webhook END AS at) opens
+  ), counted AS (
+    -- A job that may start only after the budget opens waits for its own next try.
+    SELECT c.*, coalesce(b.backoff, 0) AS backoff, c.due + cardinality(coalesce(c.later, '{}')) - coalesce(b.backoff, 0) AS jobs
+    FROM causes c, LATERAL (SELECT count(*) AS backoff FROM unnest(c.later) at WHERE at > greatest(c.now, c.opens_at)) b
   )
   SELECT reason,
     coalesce(sum(jobs) FILTER (WHERE cause = 'turn'), 0)::int AS turn,
@@ -91,4 +94,4 @@ const WAITS = `
     coalesce(sum(jobs) FILTER (WHERE cause = 'budget'), 0)::int AS budget,
     coalesce(sum(backoff), 0)::int AS backoff,
     coalesce(extract(epoch FROM max(now) - min(oldest_due)), 0)::float8 AS "oldestDueS"
-  FROM causes GROUP BY reason`;
+  FROM counted GROUP BY reason`;

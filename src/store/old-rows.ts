@@ -23,7 +23,7 @@ const DELETE_BATCH: Record<KeptForATime, string> = {
   // Of athletes who are not connected, and of whom no job is left: an event may come after their erasure.
   schedules: `DELETE FROM athlete_schedule WHERE athlete_id = ANY (ARRAY(
     SELECT s.athlete_id FROM athlete_schedule s
-    WHERE s.athlete_id <> 0 AND s.cooldown_until < $1 AND coalesce(s.webhook_due_at, s.manual_due_at, s.polling_due_at) IS NULL
+    WHERE s.cooldown_until < $1 AND NOT EXISTS (SELECT FROM lane l WHERE l.athlete_id = s.athlete_id AND l.due_at IS NOT NULL)
       AND NOT EXISTS (SELECT FROM athlete a WHERE a.athlete_id = s.athlete_id)
       AND NOT EXISTS (SELECT FROM activity_fetch_job j WHERE j.athlete_id = s.athlete_id)
     LIMIT 1000 FOR UPDATE OF s SKIP LOCKED)) RETURNING 1 AS one`,

@@ -1,5 +1,6 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
+import { ROUTE } from './activities.ts';
 
 /**
  * Stores an activity's picture, unless the activity has gone meanwhile, or was stored anew: then its picture is
@@ -42,7 +43,7 @@ export interface DrawnActivity {
 /** What a thumbnail is drawn from; undefined when the activity has gone. */
 export async function findRoute(database: Queryable, activityId: Int64): Promise<DrawnActivity | undefined> {
   const rows = await database.query<DrawnActivity>(
-    'SELECT route_of(detail) AS polyline, sport_type, fetched_at::text AS fetched_at FROM activity WHERE activity_id = $1',
+    `SELECT ${ROUTE} AS polyline, sport_type, fetched_at::text AS fetched_at FROM activity WHERE activity_id = $1`,
     [activityId],
   );
   return rows[0];

@@ -1,93 +1,56 @@
+import type { PgBoss } from 'pg-boss';
 import type { Clock } from '../domain/clock.ts';
-import type { RunResult } from '../flows/end-run.ts';
 import { type FetchDependencies, fetchActivity } from '../flows/fetch-activity.ts';
-import { LostClaims } from '../flows/lost-claims.ts';
-import { createStoreRun } from '../flows/store-run.ts';
 import type { Config } from '../infra/config.ts';
-import { isDatabaseAway } from '../infra/database-errors.ts';
+import type { Database } from '../infra/database.ts';
+import { isUnavailable } from '../infra/database-errors.ts';
+import { retryWhileUnavailable } from '../infra/database-policy.ts';
+import type { Logger } from '../infra/logger.ts';
+import type { Metrics } from '../infra/metrics.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
-import { createClaimRuns, type Run } from '../queue/claim.ts';
-import { endExpiredRuns, rescueStaleRuns, wakeForgottenLanes } from '../queue/rescue.ts';
-import { SupersededError } from '../queue/settle.ts';
-import { Repeater } from './repeater.ts';
-import { WorkerLoop } from './worker-loop.ts';
+import type { Presence } from '../infra/presence.ts';
+import { claimRun, type Run } from '../queue/claim.ts';
+import { ClaimLostError } from '../queue/claims.ts';
+import type { Completer } from '../queue/completer.ts';
+import type { RunResult, Settlement } from '../queue/settlement.ts';
+import { type Claimed, WorkerLoop } from './worker-loop.ts';
 
 const COMPONENT = 'fetch';
-const LANE_CHECK_MS = 60_000;
-const EXPIRY_CHECK_MS = 3_600_000;
 
-type FetchWorkerDependencies = Omit<FetchDependencies, 'storeRun'> & {
+export type FetchWorkerDependencies = Omit<FetchDependencies, 'persist'> & {
+  database: Database;
+  boss: PgBoss;
+  completer: Completer;
+  presence: Presence;
   clock: Clock;
   config: Config;
   hub: NotifyHub;
+  logger: Logger;
+  metrics: Metrics;
 };
 
-/**
- * The activity fetch worker: claims fetch jobs and runs them, takes stale ones back, and looks for
- * lanes that went past the schedule.
- */
+/** The activity fetch worker: claims a fetch job, runs it, settles it. */
 export class FetchWorker {
-  readonly #deps: FetchWorkerDependencies & FetchDependencies;
+  readonly #deps: FetchWorkerDependencies;
   readonly #loop: WorkerLoop<Run>;
-  readonly #lostClaims: LostClaims;
-  readonly #rescue: Repeater;
-  readonly #laneCheck: Repeater;
-  readonly #expiryCheck: Repeater;
+  readonly #inHand = new Set<string>();
   #unsubscribe: (() => void)[] = [];
 
   constructor(deps: FetchWorkerDependencies) {
-    const { clock, logger, metrics, config } = deps;
-    const holdMs = holdMsOf(config);
-    this.#lostClaims = new LostClaims({
-      ...deps,
-      staleAfterMs: config.FETCH_STALE_AFTER_MS,
-      onPutBack: () => this.#loop.wake(),
-    });
-    const { markClaims } = this.#lostClaims;
-    const claimRuns = createClaimRuns(deps.database, deps.boss, markClaims);
-    const storeRun = createStoreRun(deps.database, deps.boss, {
-      holdMs,
-      markClaims,
-      wanted: (ending) => this.#loop.successors(ending),
-      running: () => this.#loop.busy,
-      start: (runs, asked) => this.#loop.follow(runs, asked),
-    });
-    this.#deps = { ...deps, storeRun };
+    this.#deps = deps;
     this.#loop = new WorkerLoop<Run>({
+      ...deps,
       name: COMPONENT,
-      slots: config.FETCH_CONCURRENCY,
-      pollIntervalMs: config.FETCH_POLL_INTERVAL_MS,
-      claim: async (most) => {
-        const { runs, waitMs } = await claimRuns(most, holdMs);
-        return { jobs: runs, waitMs };
-      },
+      slots: deps.config.FETCH_CONCURRENCY,
+      pollIntervalMs: deps.config.FETCH_POLL_INTERVAL_MS,
+      claim: () => this.#claim(),
       run: (run, signal) => this.#run(run, signal),
-      clock,
-      logger,
-      metrics,
     });
-    const rescueEveryMs = Math.max(250, Math.min(30_000, config.FETCH_STALE_AFTER_MS / 4));
-    this.#rescue = new Repeater({
-      name: 'stale recovery',
-      everyMs: rescueEveryMs,
-      run: () => this.#rescueStale(),
-      clock,
-      logger,
-    });
-    this.#laneCheck = new Repeater({
-      name: 'lane check',
-      everyMs: LANE_CHECK_MS,
-      run: () => this.#checkLanes(),
-      clock,
-      logger,
-    });
-    this.#expiryCheck = new Repeater({
-      name: 'expiry check',
-      everyMs: EXPIRY_CHECK_MS,
-      run: () => this.#endExpired(),
-      clock,
-      logger,
-    });
+  }
+
+  /** The pg-boss jobs that this worker runs. */
+  get inHand(): ReadonlySet<string> {
+    return this.#inHand;
   }
 
   start(): void {
@@ -97,59 +60,30 @@ export class FetchWorker {
       concurrency: config.FETCH_CONCURRENCY,
     });
     this.#unsubscribe = [hub.on('fetch', () => this.#loop.wake()), hub.on('budget', () => this.#loop.wake())];
-    this.#rescue.start();
-    this.#laneCheck.start();
-    this.#expiryCheck.start();
     this.#loop.start();
   }
 
   async stop(graceMs: number): Promise<void> {
     for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
-    const checks = [this.#rescue, this.#laneCheck, this.#expiryCheck];
-    await Promise.all([...checks.map((check) => check.stop()), this.#loop.stop(graceMs)]);
-    await this.#lostClaims.stop();
+    await this.#loop.stop(graceMs);
+  }
+
+  async #claim(): Promise<Claimed<Run>> {
+    const { database, boss, config, presence } = this.#deps;
+    // Without its sign of life the others would call this process dead, and reclaim what it runs.
+    if (!presence.isRegistered || presence.processId === undefined) return { waitMs: undefined };
+    const { run, waitMs } = await claimRun(database, boss, { processId: presence.processId, holdMs: holdMsOf(config) });
+    if (!run) return { waitMs };
+    this.#inHand.add(run.bossJobId);
+    return { job: run };
   }
 
   async #run(run: Run, signal: AbortSignal): Promise<void> {
-    const { logger, metrics } = this.#deps;
+    const { metrics } = this.#deps;
     const startedAt = performance.now();
     metrics.jobWait.observe({ reason: run.reason }, run.waitedMs / 1000);
     if (run.needsCall) metrics.budgetGrants.inc({ reason: run.reason, result: 'granted' });
-    const fields = {
-      component: COMPONENT,
-      jobId: run.jobId,
-      activityId: run.activityId,
-      athleteId: run.athleteId,
-      reason: run.reason,
-    };
-    let result: RunResult | 'superseded' | 'error' = 'error';
-    try {
-      result = await fetchActivity(this.#deps, run, signal);
-      const level = result === 'retry' || result === 'put_back' ? 'warn' : 'info';
-      logger.log(level, `job ${result}`, {
-        ...fields,
-        attempts: run.attempts,
-        ms: Math.round(performance.now() - startedAt),
-      });
-    } catch (error) {
-      if (error instanceof SupersededError) {
-        result = 'superseded';
-        // Taken back, deleted, or ended by a try whose answer was lost. The job's id alone: its athlete may have
-        // been erased meanwhile.
-        logger.warn('late result dropped: the claim of its job has ended', {
-          component: COMPONENT,
-          jobId: run.jobId,
-        });
-      } else {
-        // The job stays claimed, and is taken back as stale: nothing is lost.
-        const away = isDatabaseAway(error);
-        if (!away) metrics.errors.inc({ component: COMPONENT });
-        logger.log(away ? 'warn' : 'error', 'a run ended without settling its job; it will be taken back', {
-          ...fields,
-          error,
-        });
-      }
-    }
+    const result = await this.#runAndSettle(run, signal).finally(() => this.#inHand.delete(run.bossJobId));
     metrics.jobRun.observe({ reason: run.reason }, (performance.now() - startedAt) / 1000);
     metrics.jobsFinished.inc({ reason: run.reason, result });
     if (result === 'stored' && run.reason === 'webhook') {
@@ -157,41 +91,66 @@ export class FetchWorker {
     }
   }
 
-  async #rescueStale(): Promise<void> {
-    const { database, boss, config, backoff, random, logger, metrics } = this.#deps;
-    const { taken, problem } = await rescueStaleRuns(database, boss, {
-      staleAfterMs: config.FETCH_STALE_AFTER_MS,
-      ...backoff,
-      random,
-    });
-    if (taken > 0) {
-      metrics.staleReclaims.inc(taken);
-      logger.warn('stale jobs taken back', { component: COMPONENT, jobs: taken });
-      this.#loop.wake();
+  async #runAndSettle(run: Run, signal: AbortSignal): Promise<RunResult | 'superseded' | 'error'> {
+    const { completer, config, logger } = this.#deps;
+    const startedAt = performance.now();
+    const until = run.claimedAt + config.FETCH_STALE_AFTER_MS;
+    try {
+      const settlement = await this.#decide(run, until, signal);
+      const result = await completer.settle(run, settlement, { until, signal });
+      this.#report(run, settlement, result, performance.now() - startedAt);
+      return result;
+    } catch (error) {
+      if (error instanceof ClaimLostError) {
+        // Reclaimed, deleted, or settled by a try whose answer was lost. The athlete may have been erased: no ids.
+        logger.warn('claim lost, result discarded', { component: COMPONENT, jobId: run.jobId });
+        return 'superseded';
+      }
+      // The job stays claimed, and is rescued as stale: nothing is lost.
+      const unavailable = isUnavailable(error);
+      if (!unavailable) this.#deps.metrics.errors.inc({ component: COMPONENT });
+      logger.log(unavailable ? 'warn' : 'error', 'run not settled, job will be reclaimed', { ...fieldsOf(run), error });
+      return 'error';
     }
-    if (problem) throw problem;
   }
 
-  async #checkLanes(): Promise<void> {
-    const woken = await wakeForgottenLanes(this.#deps.database, holdMsOf(this.#deps.config));
-    if (woken > 0)
-      this.#deps.logger.warn('jobs waited in lanes that the schedule had lost; woken', {
-        component: COMPONENT,
-        lanes: woken,
-      });
+  /** A fault of ours costs an attempt: the job keeps the reason, the log has the rest. */
+  async #decide(run: Run, until: number, signal: AbortSignal): Promise<Settlement> {
+    const persist = <T>(work: () => Promise<T>) => retryWhileUnavailable(work, { until, signal });
+    try {
+      return await fetchActivity({ ...this.#deps, persist }, run, signal);
+    } catch (error) {
+      if (isUnavailable(error)) throw error;
+      this.#deps.metrics.errors.inc({ component: COMPONENT });
+      this.#deps.logger.error('run failed for an unforeseen reason', { ...fieldsOf(run), error });
+      const lastCall = { at: performance.now() };
+      return { kind: 'retry', error: `The service failed: ${(error as Error).message}`, lastCall };
+    }
   }
 
-  async #endExpired(): Promise<void> {
-    const ended = await endExpiredRuns(this.#deps.database);
-    if (ended > 0)
-      this.#deps.logger.warn('jobs ended that nobody took back in time: pg-boss had given them up', {
-        component: COMPONENT,
-        jobs: ended,
-      });
+  #report(run: Run, settlement: Settlement, result: RunResult, ms: number): void {
+    const { logger, metrics } = this.#deps;
+    if (settlement.kind === 'release' && settlement.throttle) metrics.throttled.inc();
+    if (result === 'unauthorized' || result === 'forbidden') {
+      const code = result === 'unauthorized' ? '401' : '403';
+      if (run.needsCall) metrics.authorisationFailures.inc({ code });
+    }
+    const error = settlement.kind === 'stored' ? undefined : settlement.error;
+    logger.log(error === undefined ? 'info' : 'warn', `job ${result}`, {
+      ...fieldsOf(run),
+      attempts: run.attempts,
+      ms: Math.round(ms),
+      ...(error === undefined ? {} : { error }),
+    });
   }
 }
 
-/** For how long an athlete is kept from another call, unless the run ends before. */
-function holdMsOf(config: Config): number {
+function fieldsOf(run: Run) {
+  const { jobId, activityId, athleteId, reason } = run;
+  return { component: COMPONENT, jobId, activityId, athleteId, reason };
+}
+
+/** How long an athlete is kept from another call, in milliseconds, unless the run ends before. */
+export function holdMsOf(config: Pick<Config, 'PROVIDER_ATHLETE_COOLDOWN' | 'FETCH_TIMEOUT_MS'>): number {
   return config.PROVIDER_ATHLETE_COOLDOWN + config.FETCH_TIMEOUT_MS;
 }

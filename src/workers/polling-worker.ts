@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
 import { type PollDependencies, pollAthlete, pollLater } from '../flows/poll-athlete.ts';
 import type { Config } from '../infra/config.ts';
-import { isDatabaseAway } from '../infra/database-errors.ts';
+import { isUnavailable } from '../infra/database-errors.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
 import {
   claimSweepStep,
@@ -68,9 +68,9 @@ export class PollingWorker {
     const leaseMs = Math.max(MIN_LEASE_MS, CALLS_OF_A_STEP * config.FETCH_TIMEOUT_MS);
     for (;;) {
       const claim = await claimSweepStep(database, { intervalMs: config.PROVIDER_WORKER_INTERVAL_MS, leaseMs });
-      if ('step' in claim) return { jobs: [claim.step], waitMs: undefined };
+      if ('step' in claim) return { job: claim.step };
       metrics.pollingLastFinished.set(await findLastSweepEnd(database));
-      if ('waitMs' in claim) return { jobs: [], waitMs: claim.waitMs };
+      if ('waitMs' in claim) return { waitMs: claim.waitMs };
       this.#report(claim.finished);
     }
   }
@@ -95,7 +95,7 @@ export class PollingWorker {
       const lost = error instanceof SweepLostError;
       // Without the athlete's id: they may have been erased meanwhile.
       if (lost) logger.info('a page was dropped', { component: COMPONENT, error: message });
-      else if (!signal.aborted && !isDatabaseAway(error)) metrics.errors.inc({ component: COMPONENT });
+      else if (!signal.aborted && !isUnavailable(error)) metrics.errors.inc({ component: COMPONENT });
       // What is another's by now stays theirs.
       const handBack = lost || signal.aborted ? putOffSweep(database, step) : pollLater(this.#deps, step, message);
       await handBack.catch((problem: Error) =>

@@ -3,7 +3,7 @@ import type { Clock } from '../domain/clock.ts';
 import { type SyncDependencies, syncAthlete, syncLater } from '../flows/sync-athlete.ts';
 import { clearCancelled, countFetched } from '../flows/sync-count.ts';
 import type { Config } from '../infra/config.ts';
-import { isDatabaseAway } from '../infra/database-errors.ts';
+import { isUnavailable } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
@@ -44,7 +44,7 @@ export class SyncWorker {
       pollIntervalMs: LOOK_MS,
       claim: async () => {
         const claim = await claimSyncStep(deps.database, leaseMs);
-        return 'step' in claim ? { jobs: [claim.step], waitMs: undefined } : { jobs: [], ...claim };
+        return 'step' in claim ? { job: claim.step } : claim;
       },
       run: (step, signal) => this.#run(step, signal),
       clock: deps.clock,
@@ -79,7 +79,7 @@ export class SyncWorker {
       const lost = error instanceof SyncLostError;
       if (lost) logger.info('a step of a sync was dropped', { ...fields, error: message });
       else if (!signal.aborted) {
-        if (!isDatabaseAway(error)) metrics.errors.inc({ component: COMPONENT });
+        if (!isUnavailable(error)) metrics.errors.inc({ component: COMPONENT });
         logger.warn('a step of a sync failed; it is done again', { ...fields, error: message });
       }
       // What is another's by now stays theirs.

@@ -1,17 +1,21 @@
 import type { Clock } from '../domain/clock.ts';
 import { type MadeThumbnail, makeThumbnail, type ThumbnailDependencies } from '../flows/make-thumbnail.ts';
 import type { Config } from '../infra/config.ts';
+import { DeadProcessWatch } from '../infra/dead-process-watch.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
-import { SupersededError } from '../queue/settle.ts';
-import { claimThumbnail, failThumbnail, type ThumbnailRun, waitForThumbnail } from '../queue/thumbnail-queue.ts';
-import { WorkerLoop } from './worker-loop.ts';
+import type { Presence } from '../infra/presence.ts';
+import { ClaimLostError } from '../queue/claims.ts';
+import { claimThumbnail, failThumbnail, rescueThumbnails, type ThumbnailRun } from '../queue/thumbnail-queue.ts';
+import { Repeater } from './repeater.ts';
+import { type Claimed, WorkerLoop } from './worker-loop.ts';
 
 const COMPONENT = 'thumbnail';
 const POLL_INTERVAL_MS = 2000;
 // A job that is due may be held by another replica's claim just now.
 const MIN_WAIT_MS = 25;
+const RESCUE_MS = 1500;
 const WARN_EVERY_MS = 600_000;
 const SAID: Record<MadeThumbnail['result'], string> = {
   rendered: 'thumbnail rendered',
@@ -25,34 +29,60 @@ export class ThumbnailWorker {
     clock: Clock;
     config: Config;
     hub: NotifyHub;
+    presence: Presence;
     logger: Logger;
     metrics: Metrics;
   };
   readonly #loop: WorkerLoop<ThumbnailRun>;
+  readonly #watch: DeadProcessWatch;
+  readonly #rescue: Repeater;
   #unsubscribe: (() => void) | undefined;
   #warnedAt = Number.NEGATIVE_INFINITY;
   // Pictures that lack tiles, since the last warning.
   #incomplete = 0;
 
   constructor(
-    deps: ThumbnailDependencies & { clock: Clock; config: Config; hub: NotifyHub; logger: Logger; metrics: Metrics },
+    deps: ThumbnailDependencies & {
+      clock: Clock;
+      config: Config;
+      hub: NotifyHub;
+      presence: Presence;
+      logger: Logger;
+      metrics: Metrics;
+    },
   ) {
     this.#deps = deps;
+    this.#watch = new DeadProcessWatch(deps);
+    this.#rescue = new Repeater({
+      ...deps,
+      name: 'thumbnail rescue',
+      everyMs: RESCUE_MS,
+      run: () => this.#rescueDead(),
+    });
     this.#loop = new WorkerLoop<ThumbnailRun>({
       name: COMPONENT,
       slots: 1,
       pollIntervalMs: POLL_INTERVAL_MS,
-      claim: async () => {
-        const job = await claimThumbnail(deps.boss);
-        if (job) return { jobs: [job], waitMs: undefined };
-        const waitMs = await waitForThumbnail(deps.database);
-        return { jobs: [], waitMs: waitMs === undefined ? undefined : Math.max(MIN_WAIT_MS, waitMs) };
-      },
+      claim: () => this.#claim(),
       run: (run, signal) => this.#run(run, signal),
       clock: deps.clock,
       logger: deps.logger,
       metrics: deps.metrics,
     });
+  }
+
+  async #claim(): Promise<Claimed<ThumbnailRun>> {
+    const { database, boss, presence } = this.#deps;
+    if (!presence.isRegistered || presence.processId === undefined) return { waitMs: undefined };
+    const claim = await claimThumbnail(database, boss, presence.processId);
+    if ('run' in claim) return { job: claim.run };
+    return { waitMs: claim.waitMs === undefined ? undefined : Math.max(MIN_WAIT_MS, claim.waitMs) };
+  }
+
+  async #rescueDead(): Promise<void> {
+    const { database, boss, logger } = this.#deps;
+    const rescued = await rescueThumbnails(database, boss, (ids) => this.#watch.look(ids));
+    if (rescued > 0) logger.warn('thumbnails of dead workers reclaimed', { component: COMPONENT, jobs: rescued });
   }
 
   start(): void {
@@ -64,11 +94,13 @@ export class ThumbnailWorker {
       mapSource: map?.host ?? 'none',
     });
     this.#unsubscribe = hub.on('thumbnail', () => this.#loop.wake());
+    this.#rescue.start();
     this.#loop.start();
   }
 
   async stop(graceMs: number): Promise<void> {
     this.#unsubscribe?.();
+    await this.#rescue.stop();
     await this.#loop.stop(graceMs);
   }
 
@@ -84,19 +116,21 @@ export class ThumbnailWorker {
       logger.info(SAID[result], { ...fields, ms });
       if (mapProblem !== undefined) this.#warnOfMap(mapProblem);
     } catch (error) {
-      if (error instanceof SupersededError) {
+      if (error instanceof ClaimLostError) {
         metrics.thumbnails.inc({ result: 'superseded' });
         return;
       }
       const { message } = error as Error;
       metrics.thumbnails.inc({ result: 'failed' });
       logger.warn('thumbnail failed; it is tried again', { ...fields, error: message });
-      await failThumbnail(boss, database, run, message).catch((problem: Error) =>
-        logger.warn('the failed thumbnail could not be put back; pg-boss takes it back', {
-          ...fields,
-          error: problem.message,
-        }),
-      );
+      await database
+        .transaction((tx) => failThumbnail(boss, tx, run, message))
+        .catch((problem: Error) =>
+          logger.warn('the failed thumbnail could not be put back; pg-boss takes it back', {
+            ...fields,
+            error: problem.message,
+          }),
+        );
     }
   }
 

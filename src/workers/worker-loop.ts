@@ -1,22 +1,17 @@
-import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../domain/clock.ts';
-import { isDatabaseAway } from '../infra/database-errors.ts';
+import { isUnavailable } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 
-/** Jobs to run; where fewer than asked for, how long to wait before asking again (undefined: until woken or the next poll). */
-export interface Claimed<Job> {
-  jobs: Job[];
-  waitMs: number | undefined;
-}
+/** A job to run, or how long to wait before asking again (undefined: until woken or the next poll). */
+export type Claimed<Job> = { job: Job } | { waitMs: number | undefined };
 
 export interface WorkerLoopOptions<Job> {
   name: string;
   slots: number;
   /** The longest wait between two looks; notifications only shorten it. */
   pollIntervalMs: number;
-  /** @param most how many jobs can be run at once */
-  claim: (most: number) => Promise<Claimed<Job>>;
+  claim: () => Promise<Claimed<Job>>;
   run: (job: Job, signal: AbortSignal) => Promise<void>;
   clock: Clock;
   logger: Logger;
@@ -26,8 +21,8 @@ export interface WorkerLoopOptions<Job> {
 const ERROR_WAIT_MS = 1000;
 
 /**
- * Runs up to `slots` jobs at a time. As soon as slots are free it asks for jobs to fill them; when there
- * are none it sleeps until it is woken, until the time that the claim named, or until the next poll.
+ * Runs up to `slots` jobs at a time. While a slot is free it claims a job; when there is none it sleeps until it is
+ * woken, until the time that the claim named, or until the next poll.
  * States: stopped → running (start) → draining (stop: no new claims) → stopped.
  */
 export class WorkerLoop<Job> {
@@ -38,16 +33,10 @@ export class WorkerLoop<Job> {
   #stopping = false;
   // Counts wake-ups, so that one that comes while a claim is under way is not lost.
   #wakeUps = 0;
-  // Whether the last look left something to claim.
-  #more = false;
   #rouse: (() => void) | undefined;
 
   constructor(options: WorkerLoopOptions<Job>) {
     this.#options = options;
-  }
-
-  get busy(): number {
-    return this.#running.size;
   }
 
   start(): void {
@@ -58,20 +47,6 @@ export class WorkerLoop<Job> {
     this.#looping = this.#loop();
   }
 
-  /**
-   * How many jobs may be claimed to follow ones that are about to end, in the same trip to the database:
-   * as many, unless the last look found that nothing more can be claimed.
-   */
-  successors(ending: number): number {
-    return this.#stopping || !this.#more ? 0 : ending;
-  }
-
-  /** Runs jobs that were claimed as successors. */
-  follow(jobs: readonly Job[], asked: number): void {
-    this.#more = jobs.length === asked;
-    for (const job of jobs) this.#run(job);
-  }
-
   /** Something may be there to claim. */
   wake(): void {
     this.#wakeUps += 1;
@@ -79,8 +54,8 @@ export class WorkerLoop<Job> {
   }
 
   /**
-   * Claims nothing more and waits for the running jobs; those that still run after `graceMs` are
-   * aborted, and put themselves back. Safe before start, and twice.
+   * Claims nothing more and waits for the running jobs; those that still run after `graceMs` are aborted, and release
+   * themselves. Safe before start, and twice.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping = true;
@@ -88,40 +63,33 @@ export class WorkerLoop<Job> {
     const { clock } = this.#options;
     const deadline = clock.setTimeout(() => this.#abort.abort(), graceMs);
     await this.#looping;
-    // A job that ends now may be followed by one that was claimed before the stop.
-    while (this.#running.size > 0) await Promise.all(this.#running);
+    await Promise.all(this.#running);
     clock.clearTimeout(deadline);
     this.#looping = undefined;
   }
 
   async #loop(): Promise<void> {
     while (!this.#stopping) {
-      const free = this.#options.slots - this.#running.size;
-      if (free <= 0) {
+      if (this.#running.size >= this.#options.slots) {
         await Promise.race(this.#running);
-        await setImmediate(); // jobs that were stored together end together, and are followed together
         continue;
       }
       const wakeUps = this.#wakeUps;
-      const { jobs, waitMs } = await this.#claim(free);
-      this.follow(jobs, free);
-      if (jobs.length < free && wakeUps === this.#wakeUps) await this.#sleep(waitMs);
+      const claimed = await this.#claim();
+      if ('job' in claimed) this.#run(claimed.job);
+      else if (wakeUps === this.#wakeUps) await this.#sleep(claimed.waitMs);
     }
   }
 
-  async #claim(most: number): Promise<Claimed<Job>> {
+  async #claim(): Promise<Claimed<Job>> {
     try {
-      return await this.#options.claim(most);
+      return await this.#options.claim();
     } catch (error) {
       const { logger, metrics, name } = this.#options;
-      // While the database is away every look fails; its own alerts speak of that.
-      if (!isDatabaseAway(error)) metrics.errors.inc({ component: name });
-      logger.warn('cannot look for jobs; trying again', {
-        component: name,
-        error: (error as Error).message,
-        retryInMs: ERROR_WAIT_MS,
-      });
-      return { jobs: [], waitMs: ERROR_WAIT_MS };
+      // While the database is unreachable every look fails; its own alerts say so.
+      if (!isUnavailable(error)) metrics.errors.inc({ component: name });
+      logger.warn('claim failed', { component: name, error: (error as Error).message, retryInMs: ERROR_WAIT_MS });
+      return { waitMs: ERROR_WAIT_MS };
     }
   }
 
@@ -132,7 +100,7 @@ export class WorkerLoop<Job> {
       .catch((error: Error) => {
         // One job's unforeseen end must not end the loop.
         metrics.errors.inc({ component: name });
-        logger.error('a run ended for an unforeseen reason', { component: name, error });
+        logger.error('run ended for an unforeseen reason', { component: name, error });
       })
       .finally(() => {
         this.#running.delete(running);

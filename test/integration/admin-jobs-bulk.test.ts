@@ -67,7 +67,7 @@ describe('DELETE /api/admin/activity-jobs', () => {
       reason: 'polling' as const,
       force: false,
     }));
-    await database.transaction((tx) => requestFetches(tx, requests));
+    await database.transaction((tx) => requestFetches(rig.service.boss, tx, requests));
     const { body } = await ask(rig, 'DELETE', `${JOBS}?status=pending&athleteId=42`);
     expect(body).toEqual({ deleted: 1100 });
   });
@@ -88,7 +88,7 @@ describe('POST /api/admin/activity-jobs/retry', () => {
       reason: 'polling' as const,
       force: false,
     }));
-    await database.transaction((tx) => requestFetches(tx, requests));
+    await database.transaction((tx) => requestFetches(rig.service.boss, tx, requests));
     const rows = await database.query<{ boss_job_id: string }>(
       `UPDATE activity_fetch_job SET outcome = 'notFound' WHERE athlete_id = 51 RETURNING boss_job_id`,
     );

@@ -11,7 +11,7 @@ describe('whose turn it is', () => {
     const { database } = rig.service;
     const ids = Array.from({ length: jobs }, () => rig.simulator.addActivity(athleteId).id);
     const requests = ids.map((activityId) => ({ activityId, athleteId, reason, force: false }));
-    await database.transaction((tx) => requestFetches(tx, requests));
+    await database.transaction((tx) => requestFetches(rig.service.boss, tx, requests));
     return ids;
   };
   const fetched = () => rig.simulator.calls.filter((call) => call.path.startsWith('/api/v3/activities/'));

@@ -48,8 +48,21 @@ describe('/healthz, /readyz and /metrics', () => {
     const response = await get('/readyz');
     expect(response.status).toBe(503);
     expect(await response.json()).toMatchObject({ status: 'not ready', schema: 'not migrated', database: 'ok' });
-    await database.query('INSERT INTO schema_migration VALUES ($1, $2)', [last?.name, last?.applied_at]);
+    await database.query('INSERT INTO schema_migration VALUES ($1, $2, $3, $4)', Object.values(last ?? {}));
     expect((await get('/readyz')).status).toBe(200);
+  });
+
+  it('stay ready under a newer release’s schema that says it is compatible, and not under another', async () => {
+    const { database } = rig.service;
+    await database.query(
+      `INSERT INTO schema_migration (name, compatible) VALUES ('9999-of-a-newer-release.sql', true)`,
+    );
+    expect((await get('/readyz')).status).toBe(200);
+    await database.query(`UPDATE schema_migration SET compatible = false WHERE name LIKE '9999%'`);
+    const response = await get('/readyz');
+    expect(response.status).toBe(503);
+    expect(await response.json()).toMatchObject({ schema: expect.stringContaining('9999-of-a-newer-release.sql') });
+    await database.query(`DELETE FROM schema_migration WHERE name LIKE '9999%'`);
   });
 });
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { requestThumbnail } from '../../src/queue/thumbnail-queue.ts';
+import { requestThumbnails } from '../../src/queue/thumbnail-queue.ts';
 import type { CallRecord } from '../../src/simulator/call-log.ts';
 import { sharp } from '../../src/thumbnail/image-library.ts';
 import { metric } from '../support/metric.ts';
@@ -162,7 +162,7 @@ describe('a thumbnail job whose activity has gone', () => {
     await untilThumbnail(rig, id);
     const { boss, database } = rig.service;
     await database.query('DELETE FROM activity WHERE activity_id = $1', [id]);
-    await database.transaction((tx) => requestThumbnail(boss, tx, id));
+    await database.transaction((tx) => requestThumbnails(boss, tx, [id]));
     const next = await rig.simulator.createActivityAndNotify(athleteId);
     await untilThumbnail(rig, next.id); // one picture at a time: the job before it has ended
     expect(await database.query('SELECT FROM thumbnail WHERE activity_id = $1', [id])).toEqual([]);

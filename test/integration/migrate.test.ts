@@ -3,7 +3,9 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ASPECTS, OUTCOMES } from '../../src/domain/job.ts';
 import type { Database } from '../../src/infra/database.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
-import { MigrationError, migrate, migrationNames } from '../../src/infra/migrate.ts';
+import { migrate } from '../../src/infra/migrate.ts';
+import { MigrationError } from '../../src/infra/schema/migration-error.ts';
+import { readMigrations, THIS_RELEASE } from '../../src/infra/schema/release.ts';
 import { createTestDatabase, openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { describeSchema } from '../support/describe-schema.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
@@ -22,6 +24,8 @@ afterEach(async () => {
 const run = () => migrate({ connectionString: empty.url, logger: createSilentLogger() });
 const applied = async () =>
   (await database.query<{ name: string }>('SELECT name FROM schema_migration ORDER BY name')).map(({ name }) => name);
+
+const migrationNames = async () => (await readMigrations(THIS_RELEASE)).map(({ name }) => name);
 
 describe('migrate', () => {
   it('brings an empty database to this version, once, however many processes start at the same time', async () => {
@@ -78,7 +82,7 @@ describe('migrate', () => {
     expect(await database.query('SELECT * FROM schema_migration ORDER BY name')).toEqual(times);
   });
 
-  it('refuses a database of a newer version, and changes nothing in it', async () => {
+  it('refuses a database of a newer release that is not compatible, and changes nothing in it', async () => {
     await run();
     await database.query(`INSERT INTO schema_migration (name) VALUES ('9999-from-the-future.sql')`);
     await database.query(
@@ -87,7 +91,7 @@ describe('migrate', () => {
     const before = await applied();
     const refusal = run();
     await expect(refusal).rejects.toThrow(MigrationError);
-    await expect(refusal).rejects.toThrow(/newer version.*9999-from-the-future/);
+    await expect(refusal).rejects.toThrow(/newer release.*9999-from-the-future/);
     expect(await applied()).toEqual(before);
   });
 

@@ -20,11 +20,11 @@ it('a service that loses its database and finds it again says so in lines that a
   };
   expect(lines.flatMap(alertsFor)).toEqual([]);
   rig.proxy.cut();
-  await untilLine('LISTEN connection cannot be made yet');
+  await untilLine('LISTEN connection failed; retrying');
   for (const line of lines.filter((one) => one.includes('LISTEN connection')))
     expect([line, alertsFor(line)]).toEqual([line, ['LogDatabaseUnreachable']]);
   rig.proxy.restore();
-  await untilLine('LISTEN connection stands again');
+  await untilLine('LISTEN connection re-established');
   lines.splice(0);
   await rig.close();
   expect(lines.flatMap(alertsFor)).toEqual([]);

@@ -1,26 +1,26 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import pg from 'pg';
 import { systemClock } from '../../src/domain/clock.ts';
+import type { Database } from '../../src/infra/database.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
 import { createMetrics, type Metrics } from '../../src/infra/metrics.ts';
-import { CHANNEL, NotifyHub } from '../../src/infra/notify-hub.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { notify as notifyIn, TOPICS, type Topic } from '../../src/infra/notify.ts';
+import { NotifyHub } from '../../src/infra/notify-hub.ts';
+import { createTestDatabase, openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
 
 let database: TestDatabase;
-let sender: pg.Client;
+let sender: Database;
 let proxy: TcpProxy;
 let hub: NotifyHub;
 let metrics: Metrics;
 
 beforeAll(async () => {
   database = await createTestDatabase({ template: false });
-  sender = new pg.Client({ connectionString: database.url });
-  await sender.connect();
+  sender = openTestDatabase(database.url);
 });
 afterAll(async () => {
-  await sender.end();
+  await sender.close();
   await database.drop();
 });
 beforeEach(async () => {
@@ -43,13 +43,13 @@ afterEach(async () => {
   await proxy.close();
 });
 
-const notify = (payload: string) => sender.query('SELECT pg_notify($1, $2)', [CHANNEL, payload]);
+const notify = (topic: Topic, detail?: string) => notifyIn(sender, topic, detail);
 /** Resolves with what the listener of a topic hears next. */
-const hear = (topic: string) =>
+const hear = (topic: Topic) =>
   new Promise<string>((resolve) => {
-    const unsubscribe = hub.on(topic, (payload) => {
+    const unsubscribe = hub.on(topic, (detail) => {
       unsubscribe();
-      resolve(payload);
+      resolve(`${topic} ${detail}`.trim());
     });
   });
 const endOfListener = () =>
@@ -59,24 +59,28 @@ const endOfListener = () =>
 const reconnects = async () => (await metrics.listenReconnects.get()).values[0]?.value;
 
 describe('a notification', () => {
-  it('reaches those who listen for its topic, with what follows the colon, and nobody else', async () => {
+  it('reaches the listeners of its topic with its detail, and no others', async () => {
     const heard: string[] = [];
-    const unsubscribe = ['activity', 'fetch'].map((topic) => hub.on(topic, (payload) => heard.push(payload)));
+    const unsubscribe = TOPICS.map((topic) => hub.on(topic, (detail) => heard.push(`${topic} ${detail}`)));
+    const sent = ['activity 42', 'fetch ', 'sync 7', 'thumbnail '];
     const last = hear('thumbnail');
-    for (const payload of ['activity:42', 'fetch', 'fetching', 'thumbnail']) await notify(payload);
+    await notify('activity', '42');
+    await notify('fetch');
+    await notify('sync', '7');
+    await notify('thumbnail');
     await last;
-    expect(heard).toEqual(['activity:42', 'fetch']);
+    expect(heard).toEqual(sent);
     for (const end of unsubscribe) end();
     const again = hear('thumbnail');
     await notify('fetch');
     await notify('thumbnail');
     await again;
-    expect(heard).toEqual(['activity:42', 'fetch']);
+    expect(heard).toEqual(sent);
   });
 });
 
 describe('a LISTEN connection that breaks', () => {
-  it('is made anew and listens again, and every listener is called, since it may have missed something', async () => {
+  it('is re-established and listens again, and every listener is called, since it may have missed something', async () => {
     const woken = [hear('fetch'), hear('thumbnail')];
     await endOfListener();
     expect(await Promise.all(woken)).toEqual(['fetch', 'thumbnail']);
@@ -87,7 +91,7 @@ describe('a LISTEN connection that breaks', () => {
     expect(await heard).toBe('budget');
   });
 
-  it('without a word (half-open) is found by the heartbeat and made anew', async () => {
+  it('without a word (half-open) is found by the heartbeat and re-established', async () => {
     const woken = hear('fetch');
     proxy.hold();
     while (hub.connected) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -96,6 +100,21 @@ describe('a LISTEN connection that breaks', () => {
     const heard = hear('budget');
     await notify('budget');
     expect(await heard).toBe('budget');
+  });
+
+  it('counts as lost while the server answers but no notification comes through, and is re-established after it', async () => {
+    const listenConnected = async () => (await metrics.listenConnected.get()).values[0]?.value;
+    proxy.dropNotifications();
+    await until(() => !hub.connected, 'the loss of a connection that hears nothing');
+    expect(await listenConnected()).toBe(0);
+    // New connections let LISTEN through and hear nothing either: none of them counts.
+    const before = proxy.opened;
+    await until(() => proxy.opened > before + 1, 'two more attempts', 5000);
+    expect(hub.connected).toBe(false);
+    const woken = hear('fetch');
+    proxy.release();
+    await woken;
+    expect(await listenConnected()).toBe(1);
   });
 
   it('is tried again for as long as the server is away', async () => {
@@ -158,7 +177,7 @@ describe('a server that lets the service in and then says nothing', () => {
       proxy.holdFrom('LISTEN', resolve);
     });
 
-  it('is given up, and asked anew', async () => {
+  it('is given up, and asked again', async () => {
     const asked = holdFromListen();
     await endOfListener();
     await asked;

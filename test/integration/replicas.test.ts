@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Clock } from '../../src/domain/clock.ts';
 import { requestFetches } from '../../src/queue/requests.ts';
-import { requestThumbnail } from '../../src/queue/thumbnail-queue.ts';
+import { requestThumbnails } from '../../src/queue/thumbnail-queue.ts';
 import { type Rig, startRig, testEnvironment } from '../support/service.ts';
 import { freePort, type ServiceProcess, startServiceProcess } from '../support/service-process.ts';
 import { until } from '../support/until.ts';
@@ -42,9 +42,9 @@ describe('replicas that fetch', () => {
   };
   const ask = async (athleteId: string): Promise<string> => {
     const { id } = rig.simulator.addActivity(athleteId);
-    const { database } = rig.service;
+    const { boss, database } = rig.service;
     await database.transaction((tx) =>
-      requestFetches(tx, [{ activityId: id, athleteId, reason: 'webhook', force: false }]),
+      requestFetches(boss, tx, [{ activityId: id, athleteId, reason: 'webhook', force: false }]),
     );
     return id;
   };
@@ -136,7 +136,7 @@ describe('replicas that fetch', () => {
     };
     await rig.startReplica({ SERVICE_ROLES: 'thumbnail' }, counting);
     await database.transaction(async (tx) => {
-      await requestThumbnail(boss, tx, '77');
+      await requestThumbnails(boss, tx, ['77']);
       await tx.query(`UPDATE pgboss.job SET start_after = now() + interval '1500 ms' WHERE name = 'thumbnail'`);
     });
     const state = async () => (await boss.findJobs('thumbnail', { key: '77' }))[0]?.state;

@@ -24,7 +24,7 @@ describe(`${JOBS} jobs that wait for an empty budget`, () => {
         reason: (['webhook', 'manual', 'polling'] as const)[n % 3] ?? 'webhook',
         force: false,
       }));
-      await database.transaction((tx) => requestFetches(tx, requests));
+      await database.transaction((tx) => requestFetches(rig.service.boss, tx, requests));
     }
   }, 120_000);
 

@@ -10,7 +10,9 @@ export async function request(
   reason: FetchRequest['reason'],
   force = false,
 ): Promise<RequestResult> {
-  const { database } = rig.service;
-  const [result] = await database.transaction((tx) => requestFetches(tx, [{ activityId, athleteId, reason, force }]));
+  const { boss, database } = rig.service;
+  const [result] = await database.transaction((tx) =>
+    requestFetches(boss, tx, [{ activityId, athleteId, reason, force }]),
+  );
   return result as RequestResult;
 }

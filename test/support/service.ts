@@ -19,7 +19,7 @@ export interface Rig {
   simulator: Simulator;
   database: TestDatabase;
   /** Stands between the service and its database; for rigs that were started with `proxied`. */
-  proxy: Omit<TcpProxy, 'port' | 'setTarget' | 'holdFrom' | 'connections' | 'close'>;
+  proxy: Omit<TcpProxy, 'port' | 'setTarget' | 'holdFrom' | 'dropNotifications' | 'connections' | 'opened' | 'close'>;
   /** Starts one more process of the service on the same database (in this Node process). */
   startReplica(env?: Record<string, string>, clock?: Clock): Promise<Service>;
   /** Connects an athlete, or one again: known to the provider, tokens stored. */

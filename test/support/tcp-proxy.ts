@@ -14,9 +14,13 @@ export interface TcpProxy {
   holdAnswers(): void;
   /** As `hold`, from the first data on in which a client sends `text`. @param onHeld hears that it came */
   holdFrom(text: string, onHeld: () => void): void;
+  /** Lets through all that a PostgreSQL server sends but notifications, as a connection pooler may. Begin while it is idle. */
+  dropNotifications(): void;
   release(): void;
   /** How many are open. */
   readonly connections: number;
+  /** How many were opened so far. */
+  readonly opened: number;
   close(): Promise<void>;
 }
 
@@ -24,7 +28,8 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   const pairs = new Set<[Socket, Socket]>();
   let target = targetPort;
   let refusing = false;
-  let holding: 'nothing' | 'answers' | 'all' = 'nothing';
+  let opened = 0;
+  let holding: 'nothing' | 'notifications' | 'answers' | 'all' = 'nothing';
 
   let trap: { text: string; onHeld: () => void } | undefined;
 
@@ -43,13 +48,16 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     const upstream = connect(target, '127.0.0.1');
     const pair: [Socket, Socket] = [client, upstream];
     pairs.add(pair);
+    opened += 1;
+    const withoutNotifications = createNotificationFilter();
     for (const [from, to] of [
       [client, upstream],
       [upstream, client],
     ] as const) {
       from.on('data', (chunk) => {
         if (from === client) spring(chunk);
-        if (holding === 'nothing' || (holding === 'answers' && from === client)) to.write(chunk);
+        if (holding === 'notifications' && from === upstream) to.write(withoutNotifications(chunk));
+        else if (holding !== 'all' && (holding !== 'answers' || from === client)) to.write(chunk);
       });
       const end = () => {
         pairs.delete(pair);
@@ -89,16 +97,38 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     holdFrom: (text, onHeld) => {
       trap = { text, onHeld };
     },
+    dropNotifications: () => {
+      holding = 'notifications';
+    },
     release: () => {
       holding = 'nothing';
     },
     get connections() {
       return pairs.size;
     },
+    get opened() {
+      return opened;
+    },
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
         cutAll();
       }),
+  };
+}
+
+/** Cuts the messages of type NotificationResponse ('A') out of what a PostgreSQL server sends. */
+function createNotificationFilter(): (chunk: Buffer) => Buffer {
+  let rest = Buffer.alloc(0);
+  return (chunk) => {
+    rest = Buffer.concat([rest, chunk]);
+    const kept: Buffer[] = [];
+    // One byte of type, then four of length, which count themselves.
+    while (rest.length >= 5 && rest.length > rest.readUInt32BE(1)) {
+      const size = 1 + rest.readUInt32BE(1);
+      if (rest[0] !== 'A'.charCodeAt(0)) kept.push(rest.subarray(0, size));
+      rest = rest.subarray(size);
+    }
+    return Buffer.concat(kept);
   };
 }

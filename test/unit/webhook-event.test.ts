@@ -14,7 +14,7 @@ const EVENT = {
 const keys = (count: number) => Array.from({ length: count }, (_unused, n) => `key${n}`);
 const errorsOf = (body: unknown) => {
   try {
-    readWebhookEvent(body);
+    readWebhookEvent(body, false);
   } catch (error) {
     expect(error).toBeInstanceOf(Problem);
     return (error as Problem).errors.map(({ field }) => field);
@@ -24,7 +24,7 @@ const errorsOf = (body: unknown) => {
 
 const messagesOf = (body: unknown) => {
   try {
-    readWebhookEvent(body);
+    readWebhookEvent(body, false);
   } catch (error) {
     return Object.fromEntries((error as Problem).errors.map(({ field, message }) => [field, message]));
   }
@@ -44,7 +44,7 @@ describe('the body of a delivery', () => {
   });
 
   it('of an activity becomes an event with ids as text and an exact time', () => {
-    expect(readWebhookEvent(EVENT)).toEqual({
+    expect(readWebhookEvent(EVENT, false)).toEqual({
       objectType: 'activity',
       objectId: '1360128428',
       ownerId: '134815',
@@ -56,13 +56,15 @@ describe('the body of a delivery', () => {
   });
 
   it('takes booleans where the provider sends them, a time as text, and no updates at all', () => {
-    expect(readWebhookEvent({ ...EVENT, updates: { private: true } })).toMatchObject({ updates: { private: true } });
-    expect(readWebhookEvent({ ...EVENT, event_time: '1516126040' })).toMatchObject({
+    expect(readWebhookEvent({ ...EVENT, updates: { private: true } }, false)).toMatchObject({
+      updates: { private: true },
+    });
+    expect(readWebhookEvent({ ...EVENT, event_time: '1516126040' }, false)).toMatchObject({
       eventTime: '2018-01-16T18:07:20.000Z',
     });
     const { updates, ...rest } = EVENT;
     expect(updates).toBeDefined();
-    expect(readWebhookEvent(rest)).toMatchObject({ updates: {} });
+    expect(readWebhookEvent(rest, false)).toMatchObject({ updates: {} });
   });
 
   it.each([
@@ -74,7 +76,7 @@ describe('the body of a delivery', () => {
     ['0', 0, false],
   ])('of an athlete withdraws access when authorized is "false": %s', (_case, authorized, deauthorized) => {
     const updates = authorized === undefined ? {} : { authorized };
-    expect(readWebhookEvent({ ...EVENT, object_type: 'athlete', updates })).toMatchObject({
+    expect(readWebhookEvent({ ...EVENT, object_type: 'athlete', updates }, false)).toMatchObject({
       objectType: 'athlete',
       ownerId: '134815',
       deauthorized,
@@ -97,7 +99,9 @@ describe('the body of a delivery', () => {
 
   it('may have fifty updates; with more, none of them is looked at', () => {
     const updatesOf = (count: number, value: unknown) => Object.fromEntries(keys(count).map((key) => [key, value]));
-    expect(readWebhookEvent({ ...EVENT, updates: updatesOf(50, 'x') })).toMatchObject({ updates: updatesOf(50, 'x') });
+    expect(readWebhookEvent({ ...EVENT, updates: updatesOf(50, 'x') }, false)).toMatchObject({
+      updates: updatesOf(50, 'x'),
+    });
     let looks = 0;
     const watched = (of: object) =>
       new Proxy(of, {

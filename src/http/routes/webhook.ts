@@ -1,18 +1,18 @@
 import { timingSafeEqual } from 'node:crypto';
-import type { IncomingMessage, RequestListener } from 'node:http';
 import express, { type ErrorRequestHandler, type Request, type RequestHandler, type Response, Router } from 'express';
+import type { Int64 } from '../../domain/int64.ts';
 import type { AcceptWebhook } from '../../flows/accept-webhook.ts';
 import type { Deauthorize } from '../../flows/erase-athlete.ts';
 import { type KnownSubscriptions, UnknownSubscriptionError } from '../../flows/known-subscriptions.ts';
-import { isDatabaseAway } from '../../infra/database-errors.ts';
+import { isUnavailable } from '../../infra/database-errors.ts';
+import { ANSWER_MS } from '../../infra/database-policy.ts';
 import type { Logger } from '../../infra/logger.ts';
 import type { ACK_CODES, Metrics } from '../../infra/metrics.ts';
-import { acceptPlainDeliveries, type Delivery } from '../plain-delivery.ts';
 import { Problem, refuseOtherMethods } from '../problem.ts';
 import { createRefusalLog } from '../refusal-log.ts';
-import { BODY_LIMIT_BYTES, parseBody, rawBody, readJson } from '../route.ts';
+import { BODY_LIMIT_BYTES, rawBody, readJson } from '../route.ts';
 import { checkSignature } from '../signature.ts';
-import { readWebhookEvent } from '../webhook-event.ts';
+import { readWebhookEvent, type WebhookEvent } from '../webhook-event.ts';
 
 export const WEBHOOK_PATH = '/api/provider/webhook';
 
@@ -28,16 +28,9 @@ export interface WebhookDependencies {
 }
 
 /** The provider's way in: validation of the callback, and the events. */
-export interface Webhook {
-  router: Router;
-  /** Puts the short way of plain deliveries before the app that holds the router. */
-  before(app: RequestListener): RequestListener;
-}
-
-export function createWebhook(deps: WebhookDependencies): Webhook {
+export function createWebhookRouter(deps: WebhookDependencies): Router {
   const warnOfRefusal = createRefusalLog(deps);
   const accept = acceptDelivery(deps, warnOfRefusal);
-  const refused = new WeakMap<IncomingMessage, unknown>();
   const router = Router();
   router.get(WEBHOOK_PATH, validateCallback(deps));
   router.post(
@@ -45,24 +38,11 @@ export function createWebhook(deps: WebhookDependencies): Webhook {
     express.raw({ type: () => true, limit: BODY_LIMIT_BYTES }),
     refuseUnread(deps.metrics, warnOfRefusal),
     async (request: Request, response: Response) => {
-      if (refused.has(request)) throw refused.get(request);
-      const json = () => readJson(request, false);
-      response.json(await accept({ headers: request.headers, body: rawBody(request) }, json));
+      response.json(await accept(request));
     },
   );
   router.all(WEBHOOK_PATH, refuseOtherMethods('GET', 'HEAD', 'POST'));
-  return {
-    router,
-    before: (app) =>
-      acceptPlainDeliveries({
-        path: WEBHOOK_PATH,
-        maxBytes: BODY_LIMIT_BYTES,
-        accept: (delivery) => accept(delivery, () => parseBody(delivery.body)),
-        onRefused: (request, error) => refused.set(request, error),
-        onBrokenOff: () => countUnread(deps.metrics),
-        app,
-      }),
-  };
+  return router;
 }
 
 function validateCallback(deps: WebhookDependencies): RequestHandler {
@@ -85,15 +65,11 @@ function validateCallback(deps: WebhookDependencies): RequestHandler {
   };
 }
 
-/** A body that is too large, broken off or compressed unreadably never gets to acceptDelivery. */
-function countUnread(metrics: Metrics): void {
-  metrics.webhookEvents.inc({ object_type: 'unknown', aspect_type: 'unknown', result: 'refused' });
-}
-
+/** Counts a body that is too large, broken off or compressed unreadably: it never gets to acceptDelivery. */
 function refuseUnread(metrics: Metrics, warnOfRefusal: (error: unknown) => void): ErrorRequestHandler {
   return (error, _request, _response, next) => {
     warnOfRefusal(error);
-    countUnread(metrics);
+    metrics.webhookEvents.inc({ object_type: 'unknown', aspect_type: 'unknown', result: 'refused' });
     next(error);
   };
 }
@@ -102,33 +78,29 @@ function refuseUnread(metrics: Metrics, warnOfRefusal: (error: unknown) => void)
 function acceptDelivery(
   deps: WebhookDependencies,
   warnOfRefusal: (error: unknown) => void,
-): (delivery: Delivery, json: () => unknown) => Promise<object> {
-  return async (delivery, json) => {
+): (request: Request) => Promise<object> {
+  return async (request) => {
     const startedAt = performance.now();
     const labels = { object_type: 'unknown', aspect_type: 'unknown', result: 'refused' };
     try {
-      checkSignature(delivery, deps.webhookSecret, deps.now());
-      const event = readWebhookEvent(json());
+      checkSignature({ headers: request.headers, body: rawBody(request) }, deps.webhookSecret, deps.now());
+      const event = readWebhookEvent(readJson(request, false), deps.webhookSecret !== undefined);
       labels.object_type = event.objectType;
       labels.aspect_type = event.aspect;
-      await deps.knownSubscriptions.mustTrust(event.subscriptionId).catch(refuseUntrusted);
-      if (event.objectType === 'athlete') {
-        labels.result = event.deauthorized ? 'deauthorized' : 'accepted';
-        if (event.deauthorized && !(await deps.deauthorize(event.ownerId, event.eventTime))) labels.result = 'stale';
-        return { status: labels.result };
+      const { result, jobId } = await answerInTime(acceptEvent(deps, event));
+      labels.result = result;
+      if (event.objectType === 'activity') {
+        deps.logger.info(`webhook ${result}`, {
+          component: 'webhook',
+          jobId,
+          activityId: event.objectId,
+          athleteId: event.ownerId,
+          aspect: event.aspect,
+        });
       }
-      const { result, jobId } = await deps.acceptWebhook(event);
-      labels.result = result === 'joined' ? 'accepted' : result;
-      deps.logger.info(`webhook ${labels.result}`, {
-        component: 'webhook',
-        jobId,
-        activityId: event.objectId,
-        athleteId: event.ownerId,
-        aspect: event.aspect,
-      });
-      return { status: labels.result, ...(jobId === undefined ? {} : { jobId }) };
+      return { status: result, ...(jobId === undefined ? {} : { jobId }) };
     } catch (error) {
-      labels.result = error instanceof Problem ? 'refused' : isDatabaseAway(error) ? 'unavailable' : 'failed';
+      labels.result = isTemporary(error) ? 'unavailable' : error instanceof Problem ? 'refused' : 'failed';
       if (labels.result === 'refused') warnOfRefusal(error);
       throw error;
     } finally {
@@ -136,6 +108,31 @@ function acceptDelivery(
       deps.metrics.webhookAck.observe({ code: CODES[labels.result] ?? '200' }, (performance.now() - startedAt) / 1000);
     }
   };
+}
+
+type Accepted = { result: string; jobId?: Int64 | undefined };
+
+async function acceptEvent(deps: WebhookDependencies, event: WebhookEvent): Promise<Accepted> {
+  await deps.knownSubscriptions.mustTrust(event.subscriptionId).catch(refuseUntrusted);
+  if (event.objectType === 'activity') return deps.acceptWebhook(event);
+  if (!event.deauthorized) return { result: 'accepted' };
+  return { result: (await deps.deauthorize(event.ownerId, event.eventTime)) ? 'deauthorized' : 'stale' };
+}
+
+/** Answers in time whatever the database does; what commits after that is recognised when it is delivered again. */
+async function answerInTime<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const problem = new Problem('unavailable', 'The event could not be stored in time; deliver it again shortly.', {
+      headers: { 'Retry-After': '5' },
+    });
+    timer = setTimeout(() => reject(problem), ANSWER_MS);
+  });
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+}
+
+function isTemporary(error: unknown): boolean {
+  return error instanceof Problem ? error.code === 'unavailable' : isUnavailable(error);
 }
 
 const CODES: Record<string, (typeof ACK_CODES)[number]> = { refused: '4xx', unavailable: '503', failed: '500' };

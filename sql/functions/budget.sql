@@ -4,7 +4,7 @@
 -- writes nothing. A reduced capacity recovers by a tenth of the configured one for each clean window. A window more
 -- than one ahead was begun by a clock that has been set back since: what was counted then, and a 429 of then, would keep
 -- the budget closed until that time comes. The provider's own figures tell what is left of the window of now.
-CREATE FUNCTION budget_at(b rate_budget, p_at timestamptz) RETURNS rate_budget LANGUAGE plpgsql STABLE
+CREATE OR REPLACE FUNCTION budget_at(b rate_budget, p_at timestamptz) RETURNS rate_budget LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
   v_start timestamptz := date_bin(b.interval_ms * interval '1 ms', p_at, 'epoch');
@@ -46,26 +46,26 @@ END
 $$;
 
 -- Calls that the window allows now: the configured capacity, the provider's own figure, a reduction.
-CREATE FUNCTION budget_capacity(b rate_budget) RETURNS integer LANGUAGE sql IMMUTABLE
+CREATE OR REPLACE FUNCTION budget_capacity(b rate_budget) RETURNS integer LANGUAGE sql IMMUTABLE
 AS $$ SELECT least(b.capacity, b.provider_limit, b.reduced_capacity) $$;
 
 -- What manual and polling may use of so many calls: the last tenth is kept for webhooks.
-CREATE FUNCTION background_share(p_calls integer) RETURNS integer LANGUAGE sql IMMUTABLE
+CREATE OR REPLACE FUNCTION background_share(p_calls integer) RETURNS integer LANGUAGE sql IMMUTABLE
 AS $$ SELECT CASE WHEN p_calls >= 1 THEN greatest(floor(p_calls * 0.9)::integer, 1) ELSE p_calls END $$;
 
 -- When the next UTC day has begun by the provider's clock as well.
-CREATE FUNCTION budget_next_day(b rate_budget) RETURNS timestamptz LANGUAGE sql IMMUTABLE
+CREATE OR REPLACE FUNCTION budget_next_day(b rate_budget) RETURNS timestamptz LANGUAGE sql IMMUTABLE
 AS $$ SELECT ((b.day + 1)::timestamp AT TIME ZONE 'UTC') + b.guard_ms * interval '1 ms' $$;
 
 -- Until when nobody may make a call: a 429, or the limit of the UTC day.
-CREATE FUNCTION budget_blocked_until(b rate_budget) RETURNS timestamptz LANGUAGE sql IMMUTABLE
+CREATE OR REPLACE FUNCTION budget_blocked_until(b rate_budget) RETURNS timestamptz LANGUAGE sql IMMUTABLE
 AS $$ SELECT greatest(b.blocked_until, CASE WHEN b.daily_used >= b.daily_limit THEN budget_next_day(b) END) $$;
 
 -- When the next call for this reason may be made; p_at or earlier means now. b must be rolled over.
 --   * the last tenth of a window, and of a day, is kept for webhooks; manual and polling are spread over the window
 --   * the provider's clock may differ from ours by guard_ms: a call near the turn of the window can
 --     count in either one, so it needs room in both
-CREATE FUNCTION budget_opens_at(b rate_budget, p_reason text, p_at timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE
+CREATE OR REPLACE FUNCTION budget_opens_at(b rate_budget, p_reason text, p_at timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
   v_capacity integer := least(b.capacity, b.provider_limit, b.reduced_capacity);
@@ -94,7 +94,7 @@ END
 $$;
 
 -- The budget, for one who may change it: under the advisory lock until the transaction ends.
-CREATE FUNCTION lock_budget() RETURNS rate_budget LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION lock_budget() RETURNS rate_budget LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
   b rate_budget;
@@ -106,7 +106,7 @@ END
 $$;
 
 -- Writes the budget back, under its lock. What is configured is left as it is.
-CREATE FUNCTION save_budget(b rate_budget) RETURNS boolean LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION save_budget(b rate_budget) RETURNS boolean LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
   UPDATE rate_budget SET
@@ -129,7 +129,7 @@ $$;
 
 -- Counts a call that was found open. It reaches the provider up to lag_ms later, so one before the turn of
 -- the window is charged to the next window as well. Writes nothing.
-CREATE FUNCTION spend_call(b rate_budget, p_reason text, p_at timestamptz) RETURNS rate_budget LANGUAGE plpgsql STABLE
+CREATE OR REPLACE FUNCTION spend_call(b rate_budget, p_reason text, p_at timestamptz) RETURNS rate_budget LANGUAGE plpgsql STABLE
 AS $$
 BEGIN
   b.used := b.used + 1;
@@ -148,7 +148,7 @@ $$;
 
 -- Takes one call out of the budget. One round trip; a refusal writes nothing.
 -- Returns null when granted, else when to ask again.
-CREATE FUNCTION take_budget(p_reason text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION take_budget(p_reason text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
   b rate_budget;
@@ -169,7 +169,7 @@ $$;
 
 -- The same as a transaction of its own: the answer need not wait for the disk, since the provider's
 -- own usage figures bring back what a crash of the database would forget.
-CREATE FUNCTION take_budget_at_once(p_reason text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION take_budget_at_once(p_reason text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true);
@@ -179,7 +179,7 @@ $$;
 
 -- Makes a call good again that was granted at p_granted_at and has not left yet: it is still charged to the
 -- window that it would count in now, or another call is taken. opens_at as take_budget_at_once returns it.
-CREATE FUNCTION renew_grant(p_reason text, p_granted_at timestamptz, OUT opens_at timestamptz, OUT taken boolean)
+CREATE OR REPLACE FUNCTION renew_grant(p_reason text, p_granted_at timestamptz, OUT opens_at timestamptz, OUT taken boolean)
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -208,7 +208,7 @@ $$;
 -- The provider's own figures correct the bucket upwards: others may use the same credentials. p_age_ms:
 -- how long ago the call left that was answered. Near the turn of a window or of a day the answer may
 -- speak of the other one, and is left alone.
-CREATE FUNCTION correct_budget(p_limit integer, p_used integer, p_daily_limit integer, p_daily_used integer, p_age_ms integer)
+CREATE OR REPLACE FUNCTION correct_budget(p_limit integer, p_used integer, p_daily_limit integer, p_daily_used integer, p_age_ms integer)
 RETURNS void LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -248,7 +248,7 @@ $$;
 
 -- A 429: every replica stops for p_wait_ms (null: until the window turns), a day at most. Capacity is
 -- halved, once a window and never under a tenth of the configured one. Returns until when.
-CREATE FUNCTION block_budget(p_wait_ms bigint, p_why text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION block_budget(p_wait_ms bigint, p_why text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
   b rate_budget;

@@ -1,0 +1,66 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { isConflict, isUnavailable } from './database-errors.ts';
+
+/*
+ * The one policy for a database that fails or makes wait: every limit and every retry. ARCHITECTURE.md shows it as a table.
+ */
+
+/** For every connection. */
+export const CONNECT_MS = 5000;
+export const STATEMENT_MS = 30_000;
+/** The server ends a transaction in which nothing happens: its client may be gone, and others wait for its locks. */
+export const IDLE_TRANSACTION_MS = 60_000;
+/** A claim holds the budget's lock at its end: a process that is paused there must not hold up the others. */
+export const IDLE_CLAIM_MS = 2000;
+
+/** How long a transaction of the queue waits for a row that another one has locked, before it fails as a whole. */
+export const LOCK_MS = 500;
+/** The same for a part of a batch that failed: what was locked is alone then. */
+export const LOCK_ALONE_MS = 1000;
+
+/** A delivery is answered within this time, whatever the database does: the provider allows 2 s. */
+export const ANSWER_MS = 1600;
+/** Nothing of a delivery waits for longer than its answer. */
+export const INTAKE_STATEMENT_MS = 1500;
+export const INTAKE_LOCK_MS = 200;
+
+/** A transaction that loses against another one (serialization failure, deadlock) is repeated at once. */
+const CONFLICT_TRIES = 5;
+const FIRST_WAIT_MS = 100;
+const LONGEST_WAIT_MS = 2000;
+
+/** Repeats `run` while it loses against another transaction. @param tries 1 for what must not run twice */
+export async function repeatOnConflict<T>(run: () => Promise<T>, tries = CONFLICT_TRIES): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await run();
+    } catch (error) {
+      if (attempt >= tries || !isConflict(error)) throw error;
+    }
+  }
+}
+
+/**
+ * Repeats `work` while the database is unavailable, after 100 ms, 200 ms … 2 s: for what would be lost otherwise, such as
+ * the answer to a call that was paid for. The answer to a commit may be lost, so `work` must notice what an
+ * earlier try has done.
+ * @param options.until by performance.now(); no try begins later
+ * @param options.signal once aborted, what fails is not tried again
+ * @param options.onUnavailable hears the first error
+ * @throws the last error, or the first that does not say that the database is unavailable
+ */
+export async function retryWhileUnavailable<T>(
+  work: () => Promise<T>,
+  options: { until: number; signal?: AbortSignal; onUnavailable?: (error: Error) => void },
+): Promise<T> {
+  const { until, signal, onUnavailable } = options;
+  for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isUnavailable(error) || signal?.aborted || performance.now() + waitMs > until) throw error;
+      if (waitMs === FIRST_WAIT_MS) onUnavailable?.(error);
+      await delay(waitMs, undefined, { signal }).catch(() => Promise.reject(error));
+    }
+  }
+}

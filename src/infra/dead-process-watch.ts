@@ -1,0 +1,62 @@
+import type { Clock } from '../domain/clock.ts';
+import type { Queryable } from './database.ts';
+import { PROCESS_LOCK_CLASS, type Presence } from './presence.ts';
+
+// After a restart or a failover of the server every lock is gone: a living process finds out within a
+// heartbeat (7.5 s) and registers again.
+const GRACE_MS = 10_000;
+const CONFIRM_MS = 1000;
+
+/**
+ * Finds processes that died, from the locks that they no longer hold. No process is called dead in the first
+ * 10 s after the server's start or after this process reconnected, and only when it is missing at two looks at
+ * least a second apart. Each caller has a watch of its own.
+ */
+export class DeadProcessWatch {
+  readonly #options: { database: Queryable; presence: Presence; clock: Clock; serverGraceMs?: number };
+  #missingSince = new Map<number, number>();
+
+  /** @param options.serverGraceMs how long after the server's start no process is called dead */
+  constructor(options: { database: Queryable; presence: Presence; clock: Clock; serverGraceMs?: number }) {
+    this.#options = options;
+  }
+
+  /**
+   * Looks once; call it every second or two while there is something to reclaim.
+   * @param ids the processes of interest, e.g. those that hold claims
+   * @returns those that are dead for certain
+   */
+  async look(ids: readonly number[]): Promise<number[]> {
+    const { database, presence, clock, serverGraceMs } = this.#options;
+    const { isRegistered, reconnectedAt } = presence;
+    const isInTouch = isRegistered && (reconnectedAt === undefined || clock.now() - reconnectedAt >= GRACE_MS);
+    const missing = isInTouch ? await findDeadProcesses(database, ids, serverGraceMs) : [];
+    // The connection may have been lost, and every lock with it, before the answer came.
+    if (!presence.isRegistered || presence.reconnectedAt !== reconnectedAt) missing.length = 0;
+    const now = clock.now();
+    this.#missingSince = new Map(missing.map((id) => [id, this.#missingSince.get(id) ?? now]));
+    return missing.filter((id) => now - (this.#missingSince.get(id) ?? now) >= CONFIRM_MS);
+  }
+}
+
+/**
+ * The processes among `ids` that hold no lock as their sign of life, at this moment.
+ * @param serverGraceMs none is returned while the server has been up for less
+ */
+export async function findDeadProcesses(
+  database: Queryable,
+  ids: readonly number[],
+  serverGraceMs = GRACE_MS,
+): Promise<number[]> {
+  if (ids.length === 0) return [];
+  const rows = await database.query<{ id: number }>(FIND_WITHOUT_LOCK, [ids, PROCESS_LOCK_CLASS, serverGraceMs]);
+  return rows.map(({ id }) => id);
+}
+
+const FIND_WITHOUT_LOCK = `
+  SELECT id FROM unnest($1::integer[]) AS p (id)
+  WHERE clock_timestamp() - pg_postmaster_start_time() >= $3 * interval '1 ms'
+    AND NOT EXISTS (
+      SELECT FROM pg_locks l
+      WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND l.classid = $2::integer::oid AND l.objid = p.id::oid AND l.objsubid = 2 AND l.granted)`;
