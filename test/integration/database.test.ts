@@ -5,7 +5,7 @@ import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 let testDatabase: TestDatabase;
 let database: Database;
-const open = (options: { connectionString?: string; queryTimeoutMs?: number; idleTransactionMs?: number } = {}) =>
+const open = (options: { connectionString?: string; statementMs?: number; idleTransactionMs?: number } = {}) =>
   openDatabase({
     connectionString: testDatabase.url,
     maxConnections: 4,
@@ -89,40 +89,35 @@ describe('a client that is gone in the middle of a transaction', () => {
   });
 });
 
-describe('a pipeline', () => {
-  it('sends a statement again that lost against another', async () => {
-    await database.query('CREATE SEQUENCE tries');
-    await database.query(`
-      CREATE FUNCTION lose_twice() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
-        IF nextval('tries') < 3 THEN RAISE EXCEPTION 'lost' USING ERRCODE = '40P01'; END IF;
-        RETURN currval('tries');
-      END $$`);
-    const pipeline = database.openPipeline();
-    const others = [pipeline.query('SELECT 1 AS one'), pipeline.query('SELECT 2 AS two')];
-    expect(await pipeline.query('SELECT lose_twice() AS tries')).toEqual([{ tries: 3 }]);
-    expect(await Promise.all(others)).toEqual([[{ one: 1 }], [{ two: 2 }]]);
-  });
-});
-
-describe('a pipeline with a lock timeout', () => {
-  it('gives up a statement that waits for a lock, and goes on with those behind it', async () => {
-    const pipeline = database.openPipeline({ lockTimeoutMs: 50 });
+describe('a transaction with a lock timeout', () => {
+  it('gives up its wait for a lock', async () => {
     await database.transaction(async (tx) => {
       await tx.query('SELECT FROM counter WHERE id = 1 FOR UPDATE');
-      const waiting = pipeline.query('UPDATE counter SET n = 7 WHERE id = 1');
-      const behind = pipeline.query('UPDATE counter SET n = 8 WHERE id = 2 RETURNING n');
+      const waiting = database.transaction((other) => other.query('UPDATE counter SET n = 7 WHERE id = 1'), {
+        lockMs: 50,
+      });
       await expect(waiting).rejects.toMatchObject({ code: '55P03' });
-      expect(await behind).toEqual([{ n: 8 }]);
     });
   });
 });
 
-describe('a server that went without a word', () => {
+describe('reserved connections', () => {
+  it('fail sooner than the others, and are closed with them', async () => {
+    const main = open();
+    const reserved = main.reserve({ maxConnections: 1, statementMs: 50 });
+    await expect(reserved.query('SELECT pg_sleep(5)')).rejects.toThrow('timeout');
+    expect(await main.query('SELECT 1 AS one')).toEqual([{ one: 1 }]);
+    await main.close();
+    await expect(reserved.query('SELECT 1')).rejects.toThrow('after calling end');
+  });
+});
+
+describe('a server that vanishes', () => {
   it('fails a statement after the timeout, and its connection is not used again', async () => {
     const url = new URL(testDatabase.url);
     const proxy = await startTcpProxy(Number(url.port));
     url.port = String(proxy.port);
-    const far = open({ connectionString: url.href, queryTimeoutMs: 100 });
+    const far = open({ connectionString: url.href, statementMs: 100 });
     await far.query('SELECT 1');
     const { totalCount } = far.pool;
     proxy.hold();

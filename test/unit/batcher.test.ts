@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { createBatcher } from '../../src/flows/batcher.ts';
+import { createBatcher } from '../../src/queue/batcher.ts';
 
 interface Open {
   items: string[];
-  resolve: (outputs: string[]) => void;
+  resolve: (outputs: (string | Promise<string>)[]) => void;
   reject: (error: Error) => void;
 }
 
@@ -11,24 +11,12 @@ const settle = async () => {
   for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate);
 };
 
-function start(
-  options: {
-    maxBatch?: number;
-    depth?: number;
-    areAll?: (items: number) => boolean;
-    isOfOneItem?: (error: unknown) => boolean;
-    groups?: { of: (item: string) => string; isOfOne: (error: unknown) => boolean };
-  } = {},
-) {
+function start(options: { maxBatch?: number } = {}) {
   const open: Open[] = [];
   const add = createBatcher<string, string>({
     maxBatch: options.maxBatch ?? 100,
-    depth: options.depth ?? 1,
     keyOf: (item) => item.slice(0, 1),
     run: (items) => new Promise((resolve, reject) => open.push({ items, resolve, reject })),
-    ...(options.areAll ? { areAll: options.areAll } : {}),
-    ...(options.isOfOneItem ? { isOfOneItem: options.isOfOneItem } : {}),
-    ...(options.groups ? { groups: options.groups } : {}),
   });
   /** Adds an item and lets its batch start, so that what comes next finds one in flight. */
   const addFirst = async (item: string): Promise<{ result: Promise<string> }> => {
@@ -36,9 +24,9 @@ function start(
     await settle();
     return { result };
   };
-  /** Answers a batch that is under way, the newest unless told; resolves once the next one has started, if there is one. */
-  const answer = async (n = open.length - 1) => {
-    const batch = open[n] as Open;
+  /** Answers the batch in flight; resolves once the next one has started, if there is one. */
+  const answer = async () => {
+    const batch = open.at(-1) as Open;
     batch.resolve(batch.items.map((item) => item.toUpperCase()));
     await settle();
   };
@@ -86,118 +74,23 @@ describe('the batcher', () => {
     await addFirst('a');
     const others = [add('b'), add('c')].map((result) => result.catch((error: Error) => error.message));
     await answer();
-    last().reject(new Error('away'));
-    expect(await Promise.all(others)).toEqual(['away', 'away']);
+    last().reject(new Error('unreachable'));
+    expect(await Promise.all(others)).toEqual(['unreachable', 'unreachable']);
     const { result } = await addFirst('d');
     await answer();
     expect(await result).toBe('D');
   });
 
-  it('runs the items one by one when one of them may have caused the failure', async () => {
-    const isOfOneItem = (error: unknown) => (error as Error).message === 'poison';
-    const { add, addFirst, answer, batches, last } = start({ isOfOneItem });
-    await addFirst('x');
-    const results = ['a', 'b', 'c'].map((item) => add(item).catch((error: Error) => error.message));
-    await answer();
-    last().reject(new Error('poison'));
+  it('starts the next batch though outputs of the one before are still promises', async () => {
+    const { add, addFirst, batches, last } = start();
+    const { result } = await addFirst('a');
+    const late = Promise.withResolvers<string>();
+    const next = add('b');
+    last().resolve([late.promise]);
     await settle();
-    await answer();
-    last().reject(new Error('poison'));
-    await settle();
-    await answer();
-    expect(batches()).toEqual([['x'], ['a', 'b', 'c'], ['a'], ['b'], ['c']]);
-    expect(await Promise.all(results)).toEqual(['A', 'poison', 'C']);
-  });
-
-  describe('of items that belong to groups, of which one may have caused the failure', () => {
-    const groups = {
-      of: (item: string) => item.slice(1),
-      isOfOne: (error: unknown) => (error as Error).message === 'locked',
-    };
-    const end = (result: Promise<string>) => result.catch((error: Error) => error.message);
-
-    it('runs them group by group, each once', async () => {
-      const { add, addFirst, answer, batches, last } = start({ groups });
-      await addFirst('x');
-      const results = ['a1', 'b1', 'c2', 'd1', 'e3'].map((item) => end(add(item)));
-      await answer();
-      for (const [n, outcome] of ['locked', 'locked', 'fine', 'fine'].entries()) {
-        expect(batches()).toHaveLength(n + 2);
-        if (outcome === 'fine') await answer();
-        else last().reject(new Error(outcome));
-        await settle();
-      }
-      expect(batches()).toEqual([['x'], ['a1', 'b1', 'c2', 'd1', 'e3'], ['a1', 'b1', 'd1'], ['c2'], ['e3']]);
-      expect(await Promise.all(results)).toEqual(['locked', 'locked', 'C2', 'locked', 'E3']);
-    });
-
-    it('fails what waits of a group together with it when it failed alone, and tries it again when it comes later', async () => {
-      const { add, answer, batches, last } = start({ groups });
-      const results = ['a1'].map((item) => end(add(item)));
-      await settle();
-      results.push(...['b1', 'c2', 'd1'].map((item) => end(add(item))));
-      last().reject(new Error('locked'));
-      await settle();
-      expect(batches()).toEqual([['a1'], ['c2']]);
-      const later = add('e1');
-      await answer();
-      await answer();
-      expect(await Promise.all([...results, later])).toEqual(['locked', 'locked', 'C2', 'locked', 'E1']);
-    });
-  });
-
-  it('of depth 2 and told how many items there can be, starts a second batch when no other can come', async () => {
-    const { add, addFirst, answer, batches } = start({ depth: 2, areAll: (items) => items >= 3 });
-    await addFirst('a');
-    await addFirst('b');
-    expect(batches()).toEqual([['a']]);
-    await addFirst('c');
-    expect(batches()).toEqual([['a'], ['b', 'c']]);
-    await answer(0);
-    void add('d');
-    await settle();
-    expect(batches()[2]).toEqual(['d']);
-  });
-
-  it('told how many items there can be, starts what waits when nothing is in flight any more', async () => {
-    const { addFirst, answer, batches } = start({ depth: 2, areAll: (items) => items >= 3 });
-    await addFirst('a');
-    await addFirst('b');
-    await answer(0);
     expect(batches()).toEqual([['a'], ['b']]);
-  });
-
-  it('of depth 2 starts a second batch once it is as large as the one in flight, and no third', async () => {
-    const { add, answer, batches } = start({ depth: 2 });
-    for (const item of ['a', 'b', 'c']) void add(item);
-    await settle();
-    for (const item of ['d', 'e']) void add(item);
-    await settle();
-    expect(batches()).toEqual([['a', 'b', 'c']]);
-    void add('f');
-    await settle();
-    for (const item of ['g', 'h', 'i', 'j']) void add(item);
-    await settle();
-    expect(batches()).toEqual([
-      ['a', 'b', 'c'],
-      ['d', 'e', 'f'],
-    ]);
-    await answer(0);
-    expect(batches()[2]).toEqual(['g', 'h', 'i', 'j']);
-  });
-
-  it('never has items of one key in flight together', async () => {
-    const { add, answer, batches } = start({ depth: 2 });
-    const first = add('a1');
-    await settle();
-    const second = add('a2');
-    await settle();
-    void add('b1');
-    await settle();
-    expect(batches()).toEqual([['a1'], ['b1']]);
-    await answer(0);
-    expect(batches()).toEqual([['a1'], ['b1'], ['a2']]);
-    await answer(2);
-    expect(await Promise.all([first, second])).toEqual(['A1', 'A2']);
+    late.resolve('A');
+    last().resolve(['B']);
+    expect([await result, await next]).toEqual(['A', 'B']);
   });
 });

@@ -16,7 +16,7 @@ let clock: TestClock;
 let waiting: string[];
 let waitMs: number | undefined;
 let claims: number;
-let claim: (most: number) => Promise<Claimed<string>>;
+let claim: () => Promise<Claimed<string>>;
 let runs: Run[];
 let loop: WorkerLoop<string>;
 
@@ -28,6 +28,10 @@ const tick = async (ms: number) => {
   await clock.tick(ms);
   await settle();
 };
+const claimWaiting = async (): Promise<Claimed<string>> => {
+  const job = waiting.shift();
+  return job === undefined ? { waitMs } : { job };
+};
 const running = () => runs.map(({ job }) => job);
 
 beforeEach(() => {
@@ -36,14 +40,14 @@ beforeEach(() => {
   waitMs = undefined;
   claims = 0;
   runs = [];
-  claim = async (most) => ({ jobs: waiting.splice(0, most), waitMs });
+  claim = claimWaiting;
   loop = new WorkerLoop<string>({
     name: 'test',
     slots: 3,
     pollIntervalMs: 2000,
-    claim: (most) => {
+    claim: () => {
       claims += 1;
-      return claim(most);
+      return claim();
     },
     run: (job, signal) => new Promise((resolve, reject) => runs.push({ job, signal, end: resolve, fail: reject })),
     clock,
@@ -63,10 +67,9 @@ describe('a worker loop', () => {
     loop.start();
     await settle();
     expect(running()).toEqual(['a', 'b', 'c']);
-    expect(loop.busy).toBe(3);
   });
 
-  it('asks for the next job as soon as a slot is free, however long the poll interval is', async () => {
+  it('claims the next job as soon as a slot is free, however long the poll interval is', async () => {
     waiting = ['a', 'b', 'c', 'd', 'e'];
     loop.start();
     await settle();
@@ -124,9 +127,9 @@ describe('a worker loop', () => {
     loop.start();
     await settle();
     loop.wake();
-    claim = async (most) => ({ jobs: waiting.splice(0, most), waitMs });
+    claim = claimWaiting;
     waiting = ['a'];
-    looked.resolve({ jobs: [], waitMs: undefined });
+    looked.resolve({ waitMs: undefined });
     await settle();
     expect(running()).toEqual(['a']);
   });
@@ -142,18 +145,18 @@ describe('a worker loop', () => {
 
 describe('a claim that fails', () => {
   it('is tried again after a second', async () => {
-    claim = () => Promise.reject(new Error('the database is away'));
+    claim = () => Promise.reject(new Error('the database is unreachable'));
     loop.start();
     await settle();
     await tick(999);
     expect(claims).toBe(1);
-    claim = async (most) => ({ jobs: waiting.splice(0, most), waitMs });
+    claim = claimWaiting;
     waiting = ['a'];
     await tick(1);
     expect(running()).toEqual(['a']);
   });
 
-  it('is counted as an unexpected error, unless the database is away', async () => {
+  it('is counted as an unexpected error, unless the database is unreachable', async () => {
     const counted = () => metrics.registry.getSingleMetricAsString('activity_sync_errors_total');
     metrics.errors.reset();
     claim = () => Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
@@ -169,10 +172,9 @@ describe('a claim that fails', () => {
     waiting = ['a'];
     loop.start();
     await settle();
-    claim = () => Promise.reject(new Error('the database is away'));
+    claim = () => Promise.reject(new Error('the database is unreachable'));
     loop.wake();
     await settle();
-    expect(loop.busy).toBe(1);
     expect(runs[0]?.signal.aborted).toBe(false);
   });
 });
@@ -184,7 +186,7 @@ describe('a run that ends for an unforeseen reason', () => {
     await settle();
     runs[0]?.fail(new Error('unforeseen'));
     await settle();
-    expect(loop.busy).toBe(0);
+    expect(await metrics.workersBusy.get()).toMatchObject({ values: [{ value: 0 }] });
     waiting = ['b'];
     loop.wake();
     await settle();
@@ -229,7 +231,7 @@ describe('stopping', () => {
     loop.start();
     await settle();
     const stop = loop.stop(1000);
-    looked.resolve({ jobs: ['a'], waitMs: undefined });
+    looked.resolve({ job: 'a' });
     await settle();
     expect(running()).toEqual(['a']);
     runs[0]?.end();
