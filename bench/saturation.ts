@@ -7,6 +7,7 @@
  * Run: node bench/saturation.ts [windows] [milliseconds of a window]
  */
 import { setTimeout as pause } from 'node:timers/promises';
+import { notify } from '../src/infra/notify.ts';
 import { percentile, printGoal, printTable } from './support/figures.ts';
 import { closestCalls, type Fleet, startFleet, type WindowUse, watchWindows } from './support/fleet.ts';
 import { type BenchPostgres, startBenchPostgres } from './support/postgres.ts';
@@ -155,7 +156,7 @@ function timeLight(postgres: BenchPostgres, heavy: number): Promise<number> {
     await requestAll(database, athletes, 'manual');
     const startsAt = (Math.floor(Date.now() / INTERVAL_MS) + 2) * INTERVAL_MS;
     await blockUntil(startsAt);
-    await database.query(`SELECT pg_notify('activity_sync', 'budget')`, []);
+    await notify(database, 'budget');
     for (;;) {
       const [row] = await database.query<{ open: boolean }>(
         'SELECT EXISTS (SELECT FROM activity_fetch_job WHERE outcome IS NULL AND athlete_id = ANY ($1::bigint[])) AS open',

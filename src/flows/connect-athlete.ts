@@ -3,6 +3,7 @@ import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
+import { notify } from '../infra/notify.ts';
 import type { SecretBox } from '../infra/secret-box.ts';
 import { nameOf, type Provider } from '../provider/client.ts';
 import { reopenJobs } from '../queue/requests.ts';
@@ -92,7 +93,7 @@ export function createConnectAthlete(deps: {
             : `Granted "${scope}"; reading activities needs activity:read or activity:read_all.`,
           ...sealTokens(deps.secretBox, tokens),
         });
-        await tx.query(`SELECT pg_notify('activity_sync', 'athlete')`, []);
+        await notify(tx, 'athlete');
         return scopeSuffices ? reopenJobs(deps.boss, tx, await findJobsRefusedForAthlete(tx, athleteId)) : 0;
       });
       deps.logger.info('athlete connected', { component: 'connect', athleteId, scope, reopenedJobs: reopened });

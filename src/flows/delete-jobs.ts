@@ -3,6 +3,7 @@ import type { Int64 } from '../domain/int64.ts';
 import type { JobStatus } from '../domain/job.ts';
 import { FETCH_QUEUE } from '../infra/boss.ts';
 import type { Database, Queryable } from '../infra/database.ts';
+import { notify } from '../infra/notify.ts';
 import { databaseTime } from '../store/database-time.ts';
 import { deleteFetchJobRows, lockFetchJobs, readFetchJobs } from '../store/fetch-jobs.ts';
 import { type JobFilter, listJobIds } from '../store/job-pages.ts';
@@ -69,7 +70,7 @@ async function deleteLocked(boss: PgBoss, tx: Queryable, ids: Int64[]): Promise<
   const bossJobs = await deleteFetchJobRows(tx, ids);
   if (bossJobs.length > 0) {
     await boss.deleteJob(FETCH_QUEUE, bossJobs, { db: tx });
-    await tx.query(`SELECT pg_notify('activity_sync', 'job')`, []);
+    await notify(tx, 'job');
   }
   return bossJobs.length;
 }

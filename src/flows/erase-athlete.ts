@@ -3,6 +3,7 @@ import type { Int64 } from '../domain/int64.ts';
 import { FETCH_QUEUE } from '../infra/boss.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
+import { notify } from '../infra/notify.ts';
 import { deleteThumbnailJobs } from '../queue/thumbnail-queue.ts';
 import { hasConnectedSince } from '../store/athletes.ts';
 import { eraseAthleteRows, lockForErasure } from '../store/erasure.ts';
@@ -31,7 +32,7 @@ export function createEraseAthlete(deps: { database: Database; boss: PgBoss; log
       const rows = await eraseAthleteRows(tx, athleteId);
       if (rows.fetchJobs.length > 0) await deps.boss.deleteJob(FETCH_QUEUE, rows.fetchJobs, { db: tx });
       await deleteThumbnailJobs(deps.boss, tx, rows.pictured);
-      if (rows.known) await tx.query(`SELECT pg_notify('activity_sync', 'athlete')`, []);
+      if (rows.known) await notify(tx, 'athlete');
       return rows;
     });
     if (!erased) {

@@ -27,8 +27,8 @@ interface NotifyHubOptions {
 
 /**
  * Holds one connection that listens, and hands each notification to its listeners. A notification is only
- * a hint: the workers also poll. The heartbeat is a notification to itself, so that a connection over which
- * none arrive counts as lost. After a lost connection every listener is called, since it may have missed any.
+ * a hint: the workers also poll. Each connection proves itself with a notification from another session, and then
+ * with one of its own as the heartbeat: one over which none arrive counts as lost. After a lost connection every listener is called, since it may have missed any.
  */
 export class NotifyHub {
   readonly #options: NotifyHubOptions;
@@ -80,11 +80,10 @@ export class NotifyHub {
 
   async #connect(): Promise<void> {
     const { connectionString, connectMs = CONNECT_MS, presence } = this.#options;
+    const settings = { connectionString, connectionTimeoutMillis: connectMs, query_timeout: connectMs };
     const client = new pg.Client({
-      connectionString,
+      ...settings,
       application_name: 'activity-sync listen',
-      connectionTimeoutMillis: connectMs,
-      query_timeout: connectMs,
       keepAlive: true,
       keepAliveInitialDelayMillis: 5000,
     });
@@ -96,7 +95,11 @@ export class NotifyHub {
     try {
       await client.connect();
       await client.query(`LISTEN ${CHANNEL}`);
-      await hearItself(client, connectMs);
+      await hearFromAnother(
+        client,
+        new pg.Client({ ...settings, application_name: 'activity-sync notify' }),
+        connectMs,
+      );
       await presence?.register(client);
     } catch (error) {
       presence?.lose();
@@ -132,12 +135,12 @@ export class NotifyHub {
     const { clock, heartbeatMs = HEARTBEAT_MS, presence } = this.#options;
     this.#timer = clock.setTimeout(() => {
       if (this.#client !== client) return;
-      Promise.all([hearItself(client, heartbeatMs / 2), presence?.heartbeat(client)]).then(
-        () => {
+      hear(client, client, heartbeatMs / 2)
+        .then(() => presence?.heartbeat(client))
+        .then(() => {
           if (this.#client === client) this.#scheduleHeartbeat(client);
-        },
-        (error: Error) => this.#lost(client, error),
-      );
+        })
+        .catch((error: Error) => this.#lost(client, error));
     }, heartbeatMs);
   }
 
@@ -174,8 +177,19 @@ export class NotifyHub {
   }
 }
 
-/** Sends a notification over the connection and waits until it comes back. @throws after `withinMs` */
-async function hearItself(client: pg.Client, withinMs: number): Promise<void> {
+/** As `hear`. A transaction pooler passes on what a session sends to itself, and drops what others send to it. */
+async function hearFromAnother(client: pg.Client, sender: pg.Client, withinMs: number): Promise<void> {
+  sender.on('error', () => undefined); // its statement fails, or was sent already
+  try {
+    await sender.connect();
+    await hear(client, sender, withinMs);
+  } finally {
+    await giveUp(sender);
+  }
+}
+
+/** Sends a notification and waits until `client` hears it. @throws after `withinMs` */
+async function hear(client: pg.Client, sender: pg.Client, withinMs: number): Promise<void> {
   const payload = `heartbeat:${randomUUID()}`;
   let timer: NodeJS.Timeout | undefined;
   let onNotification: (message: pg.Notification) => void = () => undefined;
@@ -184,11 +198,11 @@ async function hearItself(client: pg.Client, withinMs: number): Promise<void> {
       onNotification = (message) => message.payload === payload && resolve();
       client.on('notification', onNotification);
       const late = new Error(
-        'no notification came back within the deadline; LISTEN needs a connection to the server of its own, not a transaction pooler',
+        'no notification arrived within the deadline; connect to the server itself, not to a transaction pooler',
       );
       // A process that was busy for so long reads first what has arrived in the meantime.
       timer = setTimeout(() => setImmediate(reject, late), withinMs);
-      client.query('SELECT pg_notify($1, $2)', [CHANNEL, payload]).catch(reject);
+      sender.query('SELECT pg_notify($1, $2)', [CHANNEL, payload]).catch(reject);
     });
   } finally {
     clearTimeout(timer);

@@ -1,5 +1,6 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
+import { notify } from '../infra/notify.ts';
 
 export type AthleteState = 'healthy' | 'reconnect' | 'scope';
 
@@ -105,9 +106,10 @@ export async function replaceTokens(
     `UPDATE athlete SET access_token = $2, refresh_token = $3, token_expires_at = $4, updated_at = sync_now(),
        state = CASE WHEN state = 'reconnect' THEN 'healthy' ELSE state END,
        state_detail = CASE WHEN state = 'reconnect' THEN NULL ELSE state_detail END
-     WHERE athlete_id = $1 RETURNING pg_notify('activity_sync', 'athlete')`,
+     WHERE athlete_id = $1`,
     [athleteId, tokens.accessToken, tokens.refreshToken, tokens.expiresAt],
   );
+  await notify(tx, 'athlete');
   return stored.state === 'reconnect';
 }
 
@@ -147,9 +149,10 @@ export async function setAthleteState(
   state: AthleteState,
   detail: string,
 ): Promise<void> {
-  await tx.query(
+  const changed = await tx.query(
     `UPDATE athlete SET state = $2, state_detail = $3, updated_at = sync_now() WHERE athlete_id = $1 AND state <> $2
-     RETURNING pg_notify('activity_sync', 'athlete')`,
+     RETURNING athlete_id`,
     [athleteId, state, detail],
   );
+  if (changed.length > 0) await notify(tx, 'athlete');
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
+import { notify } from '../infra/notify.ts';
 
 /** Where a visit stands; see ListCursor. */
 export interface StoredCursor {
@@ -123,7 +124,7 @@ async function finishSweep(tx: Queryable): Promise<SweepSummary> {
      SELECT athletes, failed, queued, (extract(epoch FROM sync_now() - started_at) * 1000)::float8 AS "tookMs" FROM ended`,
     [],
   );
-  await tx.query(`SELECT pg_notify('activity_sync', 'polling')`, []);
+  await notify(tx, 'polling');
   return summary as SweepSummary;
 }
 

@@ -1,5 +1,6 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
+import { notify } from '../infra/notify.ts';
 
 /** A bulk sync, as it stands in the database. Bounds in epoch seconds, exclusive. */
 export interface StoredSync {
@@ -119,5 +120,5 @@ export async function forgetAthleteInSyncs(tx: Queryable, athleteId: Int64): Pro
 
 /** Tells workers and watchers that something about a sync has changed. */
 export async function notifyOfSync(tx: Queryable, id: Int64): Promise<void> {
-  await tx.query(`SELECT pg_notify('activity_sync', 'sync:' || $1)`, [id]);
+  await notify(tx, 'sync', id);
 }

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { notify } from '../../src/infra/notify.ts';
 import { ask } from '../support/admin.ts';
 import { type EventReader, readEvents } from '../support/event-reader.ts';
 import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
@@ -59,9 +60,8 @@ describe('GET /api/admin/events', () => {
     const reader = await look();
     const from = await greeted(reader);
     const startedAt = performance.now();
-    for (let count = 0; count < 60; count += 1)
-      await rig.service.database.query(`SELECT pg_notify('activity_sync', 'job')`);
-    await rig.service.database.query(`SELECT pg_notify('activity_sync', 'athlete')`);
+    for (let count = 0; count < 60; count += 1) await notify(rig.service.database, 'job');
+    await notify(rig.service.database, 'athlete');
     await reader.until(({ event }) => event === 'athlete', from);
     const rounds = Math.ceil((performance.now() - startedAt) / 250) + 1;
     expect(reader.events.slice(from).filter(({ event }) => event === 'webhook').length).toBeLessThanOrEqual(rounds);

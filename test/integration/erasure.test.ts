@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { notify } from '../../src/infra/notify.ts';
 import { ask } from '../support/admin.ts';
 import { keepLog } from '../support/kept-log.ts';
 import { ENCRYPTION_KEY, type Rig, startRig } from '../support/service.ts';
@@ -92,7 +93,7 @@ async function leaveTraces(athleteId: string, name: string): Promise<Traces & { 
   await run.held;
   await ask(rig, 'POST', `/api/admin/athletes/${athleteId}/sync`, {});
   await rig.service.database.query(`UPDATE polling_sweep SET finished_at = '-infinity'`);
-  await rig.service.database.query(`SELECT pg_notify('activity_sync', 'polling')`);
+  await notify(rig.service.database, 'polling');
   await list.held;
   return {
     athleteId,
@@ -108,7 +109,7 @@ async function leaveTraces(athleteId: string, name: string): Promise<Traces & { 
 /** Lets calls be made again although the provider asked to wait; what the wait was about stays noted. */
 async function unblock(): Promise<void> {
   await rig.service.database.query(`UPDATE rate_budget SET blocked_until = '-infinity'`);
-  await rig.service.database.query(`SELECT pg_notify('activity_sync', 'budget')`);
+  await notify(rig.service.database, 'budget');
 }
 
 /** Another athlete's activity goes the whole way: what was under way before has ended by then. */

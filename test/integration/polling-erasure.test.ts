@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { notify } from '../../src/infra/notify.ts';
 import { ask } from '../support/admin.ts';
 import { keepLog } from '../support/kept-log.ts';
 import { ENCRYPTION_KEY, type Rig, startRig } from '../support/service.ts';
@@ -25,7 +26,7 @@ describe('an athlete who is erased while a sweep reads their list', () => {
       'the end of the sweep before',
     );
     await database.query(`UPDATE polling_sweep SET finished_at = '-infinity'`);
-    await database.query(`SELECT pg_notify('activity_sync', 'polling')`);
+    await notify(database, 'polling');
     await held.held;
     expect((await ask(rig, 'DELETE', `/api/admin/athletes/${athleteId}`)).status).toBe(200);
     lines.splice(0);

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { notify } from '../../src/infra/notify.ts';
 import type { CallRecord } from '../../src/simulator/call-log.ts';
 import { startClockedRig } from '../support/clocked-rig.ts';
 import { type Rig, startRig, testEnvironment } from '../support/service.ts';
@@ -23,7 +24,7 @@ async function untilRow(of: Rig, query: string, values: unknown[] = []): Promise
 /** Makes a sweep due at once. */
 async function makeDue(of: Rig): Promise<void> {
   await of.service.database.query(`UPDATE polling_sweep SET finished_at = '-infinity'`);
-  await of.service.database.query(`SELECT pg_notify('activity_sync', 'polling')`);
+  await notify(of.service.database, 'polling');
 }
 
 const SWEPT = `SELECT FROM polling_sweep WHERE started_at IS NULL AND finished_at > '-infinity'`;
@@ -42,7 +43,7 @@ describe('the polling interval', () => {
       await clocked.clock.setTime(clocked.clock.now() + ms);
       await clocked.clock.tick(0);
       // A look that was under way is followed by another one, which sees the time that it is now.
-      await service.database.query(`SELECT pg_notify('activity_sync', 'polling')`);
+      await notify(service.database, 'polling');
     };
 
     await pass(4 * DAY);

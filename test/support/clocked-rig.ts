@@ -1,4 +1,5 @@
 import { TestClock } from 'pg-boss';
+import { notify } from '../../src/infra/notify.ts';
 import { type Rig, startRig } from './service.ts';
 
 /** A rig whose time stands still until a test moves it: in the service, in SQL and at the provider alike. */
@@ -24,7 +25,7 @@ export async function startClockedRig(
       await clock.setTime(clock.now() + ms);
       await clock.tick(0); // every timer that fell due fires once
       // A poll may have been under way, and looked, before time stood where it stands now.
-      await rig.service.database.query(`SELECT pg_notify('activity_sync', 'fetch')`);
+      await notify(rig.service.database, 'fetch');
     },
     msUntil: (at) => at.getTime() - clock.now(),
   };

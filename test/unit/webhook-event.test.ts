@@ -49,7 +49,7 @@ describe('the body of a delivery', () => {
       objectId: '1360128428',
       ownerId: '134815',
       aspect: 'update',
-      eventTime: '2018-01-16T18:07:20.000Z',
+      eventTime: new Date('2018-01-16T18:07:20.000Z'),
       subscriptionId: '120475',
       updates: { title: 'Messy', private: 'true' },
     });
@@ -60,7 +60,7 @@ describe('the body of a delivery', () => {
       updates: { private: true },
     });
     expect(readWebhookEvent({ ...EVENT, event_time: '1516126040' }, false)).toMatchObject({
-      eventTime: '2018-01-16T18:07:20.000Z',
+      eventTime: new Date('2018-01-16T18:07:20.000Z'),
     });
     const { updates, ...rest } = EVENT;
     expect(updates).toBeDefined();
