@@ -6,19 +6,17 @@ import type { Database, Queryable } from '../infra/database.ts';
 import { notify } from '../infra/notify.ts';
 import { databaseTime } from '../store/database-time.ts';
 import { deleteFetchJobRows, lockFetchJobs, readFetchJobs } from '../store/fetch-jobs.ts';
-import { type JobFilter, listJobIds } from '../store/job-pages.ts';
+import type { JobFilter } from '../store/job-pages.ts';
+import { changeJobsInBatches } from './job-batches.ts';
 
 interface Dependencies {
   database: Database;
   boss: PgBoss;
 }
 
-const BATCH = 500;
-
 /**
- * Deletes all jobs that fit, in batches of their own transactions. The result of a run under way is then
- * not kept: it finds its job gone.
- * @param olderThanMs only jobs that were last updated longer ago
+ * Deletes all jobs that match. The result of a running one is then discarded: its job no longer exists.
+ * @param filter.olderThanMs only jobs that were last updated longer ago
  * @param signal stops between two batches
  * @returns how many
  */
@@ -29,15 +27,12 @@ export async function deleteJobs(
 ): Promise<number> {
   const now = await databaseTime(deps.database);
   const before = filter.olderThanMs === undefined ? undefined : new Date(now.getTime() - filter.olderThanMs);
-  let deleted = 0;
-  let last: Int64 | undefined;
-  while (!signal.aborted) {
-    const ids = await listJobIds(deps.database, { ...filter, requestedBefore: before }, last, BATCH);
-    if (ids.length === 0) break;
-    deleted += await deps.database.transaction((tx) => deleteBatch(deps.boss, tx, ids, filter.status, before));
-    last = ids.at(-1);
-  }
-  return deleted;
+  return changeJobsInBatches(
+    deps.database,
+    { ...filter, requestedBefore: before },
+    (tx, ids) => deleteBatch(deps.boss, tx, ids, filter.status, before),
+    { signal },
+  );
 }
 
 /** Deletes one job, whatever its status. @returns false when there is no such job */
@@ -48,7 +43,7 @@ export async function deleteJob(deps: Dependencies, id: Int64): Promise<boolean>
   });
 }
 
-// Between the look and the lock a job may have moved on: only what still fits is deleted.
+// A job may have changed before it was locked: only what still matches is deleted.
 async function deleteBatch(
   boss: PgBoss,
   tx: Queryable,

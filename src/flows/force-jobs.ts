@@ -3,30 +3,19 @@ import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import { requestFetches } from '../queue/requests.ts';
 import { readFetchJobs } from '../store/fetch-jobs.ts';
-import { type JobFilter, listJobIds } from '../store/job-pages.ts';
-
-const BATCH = 500;
+import type { JobFilter } from '../store/job-pages.ts';
+import { changeJobsInBatches } from './job-batches.ts';
 
 /**
- * Asks by hand and by force for the activities of all jobs that fit, newest first, in batches of their own
- * transactions. Jobs that deleted their activity are left alone: there is nothing to fetch.
+ * Force re-fetches the activities of all jobs that match. Jobs that deleted their activity are skipped: there is
+ * nothing to fetch.
  * @param signal stops between two batches
  * @returns how many
  */
 export async function forceJobs(
   deps: { database: Database; boss: PgBoss },
-  filter: JobFilter,
-  signal: AbortSignal,
-): Promise<number> {
-  let forced = 0;
-  let last: Int64 | undefined;
-  while (!signal.aborted) {
-    const ids = await listJobIds(deps.database, filter, last, BATCH);
-    if (ids.length === 0) break;
-    forced += await deps.database.transaction((tx) => forceBatch(deps.boss, tx, ids));
-    last = ids.at(-1);
-  }
-  return forced;
+  filter: JobFilter, signal: AbortSignal): Promise<number> {
+  return changeJobsInBatches(deps.database, filter, (tx, ids) => forceBatch(deps.boss, tx, ids), { signal });
 }
 
 async function forceBatch(boss: PgBoss, tx: Queryable, ids: readonly Int64[]): Promise<number> {

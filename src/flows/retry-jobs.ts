@@ -6,15 +6,14 @@ import { notify } from '../infra/notify.ts';
 import { wakeLanes } from '../queue/lanes.ts';
 import { reopenJobs } from '../queue/requests.ts';
 import { type FetchJob, findFetchJob, findWaitingBossJob, lockFetchJobs } from '../store/fetch-jobs.ts';
-import { type JobFilter, listJobIds } from '../store/job-pages.ts';
+import type { JobFilter } from '../store/job-pages.ts';
 import { keepFromSyncs } from '../store/sync-items.ts';
+import { changeJobsInBatches } from './job-batches.ts';
 
 interface Dependencies {
   database: Database;
   boss: PgBoss;
 }
-
-const BATCH = 500;
 
 /**
  * Runs one job again: a finished one is opened anew, a pending one waits out no backoff.
@@ -34,8 +33,7 @@ export async function retryJob(deps: Dependencies, id: Int64): Promise<FetchJob 
 }
 
 /**
- * Runs all finished jobs again that fit, newest first, in batches of their own transactions. Each at most
- * once, even if it fails again meanwhile.
+ * Retries all finished jobs that match, each at most once, even if it fails again in the meantime.
  * @param signal stops between two batches
  * @returns how many
  */
@@ -44,15 +42,7 @@ export async function retryJobs(
   filter: JobFilter & { status: 'done' | 'failed' },
   signal: AbortSignal,
 ): Promise<number> {
-  let retried = 0;
-  let last: Int64 | undefined;
-  while (!signal.aborted) {
-    const ids = await listJobIds(deps.database, filter, last, BATCH);
-    if (ids.length === 0) break;
-    retried += await deps.database.transaction((tx) => reopenJobs(deps.boss, tx, ids));
-    last = ids.at(-1);
-  }
-  return retried;
+  return changeJobsInBatches(deps.database, filter, (tx, ids) => reopenJobs(deps.boss, tx, ids), { signal });
 }
 
 async function endBackoff(boss: PgBoss, tx: Queryable, id: Int64): Promise<void> {
