@@ -1,4 +1,4 @@
-/** Reads something that may be dear, and hands the answer to everyone who asks about the same time. */
+/** A read that may be expensive and is shared by concurrent callers. */
 export type PacedRead<T> = () => Promise<T>;
 
 const CHEAP_MS = 50;
@@ -6,15 +6,15 @@ const SHARE = 20;
 const MAX_AGE_MS = 10_000;
 
 /**
- * Paces a read by what it costs. One that takes under 50 ms is made anew each time; a dearer one at most
- * a twentieth of the time, and meanwhile the last answer is given, which is then never older than ten
- * seconds plus one read. Reads never run at once.
+ * Paces a read by its cost. A read under 50 ms runs for every call; a more expensive one takes at most a
+ * twentieth of the time, and in between callers get the last answer, which is never older than ten seconds
+ * plus one read. Only one read runs at a time, and a failed one is not kept.
  */
 export function createPacedRead<T>(read: () => Promise<T>): PacedRead<T> {
   let last: { answer: T; endedAt: number; tookMs: number } | undefined;
   let running: Promise<T> | undefined;
 
-  const readAnew = (): Promise<T> => {
+  const startRead = (): Promise<T> => {
     const startedAt = performance.now();
     running = read()
       .then((answer) => {
@@ -33,8 +33,8 @@ export function createPacedRead<T>(read: () => Promise<T>): PacedRead<T> {
       const ageMs = performance.now() - last.endedAt;
       if (ageMs < Math.min(MAX_AGE_MS, last.tookMs * SHARE)) return last.answer;
     }
-    // What is under way may have begun before the caller's own change: it is waited for, then read again.
+    // The running read may have started before the caller's own change: wait for it, then read again.
     if (running && (!last || last.tookMs < CHEAP_MS)) await running;
-    return running ?? readAnew();
+    return running ?? startRead();
   };
 }

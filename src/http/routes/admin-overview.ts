@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import type { Clock } from '../../domain/clock.ts';
 import { readLastHours, readSum } from '../../flows/read-history.ts';
 import type { Database } from '../../infra/database.ts';
-import { createKeptRead } from '../../infra/kept-read.ts';
+import { createPacedRead } from '../../infra/paced-read.ts';
 import type { Budget } from '../../queue/budget.ts';
 import { countAthletes } from '../../store/athlete-list.ts';
 import { findFailingSince } from '../../store/history.ts';
@@ -48,22 +47,21 @@ const overviewOut = z.strictObject({
 });
 const MAX_HOURS = 168;
 const DEFAULT_HOURS = 3;
-// The history is written every quarter of a minute; all consoles share one reading of it.
-const KEPT_MS = 5000;
 
 /** What whoever is on call looks at first. */
 export function adminOverviewRoutes(deps: {
   database: Database;
   budget: Budget;
-  clock: Clock;
   readCounts: () => Promise<JobCounts>;
   readWaits: () => Promise<Waits>;
 }): Route[] {
-  const { database, clock } = deps;
-  const keep = <T>(read: () => Promise<T>) => createKeptRead(read, KEPT_MS, () => clock.now());
-  const readLastHour = keep(() => readSum(database, 1));
-  const readLastDay = keep(() => readSum(database, 24));
-  const readHistory = Array.from({ length: MAX_HOURS + 1 }, (_, hours) => keep(() => readLastHours(database, hours)));
+  const { database } = deps;
+  // All open consoles share one read of the history.
+  const readLastHour = createPacedRead(() => readSum(database, 1));
+  const readLastDay = createPacedRead(() => readSum(database, 24));
+  const readHistory = Array.from({ length: MAX_HOURS + 1 }, (_, hours) =>
+    createPacedRead(() => readLastHours(database, hours)),
+  );
   return [
     defineRoute({
       method: 'get',
