@@ -4,6 +4,7 @@ import { createWeb } from './compose/web.ts';
 import { createWorkers } from './compose/workers.ts';
 import { type Clock, systemClock } from './domain/clock.ts';
 import type { AccessTokens } from './flows/access-token.ts';
+import { loadConsoleAssets } from './http/console-assets.ts';
 import type { Config } from './infra/config.ts';
 import type { Database } from './infra/database.ts';
 import { type HttpServer, listen } from './infra/http-server.ts';
@@ -53,9 +54,10 @@ const DEFAULT_GRACE_MS = 10_000;
  */
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, logger } = options;
+  const consoleAssets = config.SERVICE_ROLES.includes('web') ? await loadConsoleAssets() : new Map();
   const parts = createParts({ ...options, clock: options.clock ?? systemClock, random: options.random ?? Math.random });
   const { database, boss, hub, budget, metrics, provider, accessTokens } = parts;
-  const web = createWeb(parts, { openPages: options.openPages ?? false });
+  const web = createWeb(parts, { openPages: options.openPages ?? false, consoleAssets });
   const background = createWorkers(parts);
   let server: HttpServer | undefined;
 

@@ -11,6 +11,7 @@ import { createAdminApi } from '../http/admin-api.ts';
 import { createAdminAuth } from '../http/admin-auth.ts';
 import { createApp } from '../http/app.ts';
 import { createAudit } from '../http/audit.ts';
+import type { ConsoleAssets } from '../http/console-assets.ts';
 import { adminDoctorRoutes } from '../http/routes/admin-doctor.ts';
 import { adminSyncRoutes } from '../http/routes/admin-syncs.ts';
 import { adminWebhookRoutes } from '../http/routes/admin-webhooks.ts';
@@ -31,7 +32,8 @@ export interface Web {
   stop(): void;
 }
 
-export function createWeb(parts: Parts, options: { openPages: boolean }): Web {
+/** @param options.consoleAssets needed by the role web alone */
+export function createWeb(parts: Parts, options: { openPages: boolean; consoleAssets: ConsoleAssets }): Web {
   const { database, hub, logger, metrics, release } = parts;
   const health = createHealthRouter({
     metrics,
@@ -53,7 +55,7 @@ export function createWeb(parts: Parts, options: { openPages: boolean }): Web {
 function createPublicWeb(
   parts: Parts,
   health: ReturnType<typeof createHealthRouter>,
-  options: { openPages: boolean },
+  options: { openPages: boolean; consoleAssets: ConsoleAssets },
 ): Web {
   const { config, database, boss, provider, logger, metrics, now } = parts;
   const baseUrl = config.NEXT_PUBLIC_BASE_URL;
@@ -115,7 +117,13 @@ function createPublicWeb(
     now,
   });
   const pages = createPagesRouter({ database, auth, open: options.openPages, signIn });
-  const routers = [health, createOauthRouter(connectAthlete), adminApi.router, createConsoleRouter(), pages];
+  const routers = [
+    health,
+    createOauthRouter(connectAthlete),
+    adminApi.router,
+    createConsoleRouter(options.consoleAssets),
+    pages,
+  ];
   const app = createApp({
     first: [webhook],
     routers,

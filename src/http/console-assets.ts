@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
+import { existsSync } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import { build, stop } from 'esbuild';
 
 /** A file of the console as it is sent: once for each encoding that browsers take. */
 export interface ConsoleAsset {
@@ -15,62 +15,57 @@ export interface ConsoleAsset {
 /** The console's files by their paths below /admin/assets/; '' is the page itself. */
 export type ConsoleAssets = ReadonlyMap<string, ConsoleAsset>;
 
-const FOLDER = fileURLToPath(new URL('../console/', import.meta.url));
-const PAGE = { name: '', file: 'index.html', contentType: 'text/html; charset=utf-8' };
-const ICON = { name: 'icon.svg', file: 'icon.svg', contentType: 'image/svg+xml' };
-const SCRIPT = { name: 'console.js', file: 'main.tsx', contentType: 'text/javascript; charset=utf-8' };
-const STYLE = { name: 'console.css', file: 'console.css', contentType: 'text/css; charset=utf-8' };
-
-let built: Promise<ConsoleAssets> | undefined;
+const ROOT = join(import.meta.dirname, '../..');
+const BUILT = join(ROOT, 'dist/console');
+const SOURCES = ['src/console', 'src/domain', 'package-lock.json'].map((path) => join(ROOT, path));
+const CONTENT_TYPES = {
+  'index.html': 'text/html; charset=utf-8',
+  'icon.svg': 'image/svg+xml',
+  'console.js': 'text/javascript; charset=utf-8',
+  'console.css': 'text/css; charset=utf-8',
+};
 
 /**
- * The console's files, bundled from src/console at the first call in the process: a fresh clone serves it
- * without a build. A bundling that failed is tried again at the next call.
+ * Loads the console when a process starts: the files that `npm run build:console` wrote, or, in a clone where they
+ * are missing or older than their sources, a bundle made in memory. The image has the built files alone.
+ * @throws when the console can be neither read nor bundled
  */
-export function readConsoleAssets(): Promise<ConsoleAssets> {
-  built ??= makeAssets().catch((error: unknown) => {
-    built = undefined;
-    throw error;
+export async function loadConsoleAssets(): Promise<ConsoleAssets> {
+  const files = (await isBuilt()) ? await readBuilt() : await (await import('../console/bundle.ts')).bundleConsole();
+  const assets = Object.entries(CONTENT_TYPES).map(async ([name, contentType]) => {
+    const content = files.get(name);
+    if (content === undefined) throw new Error(`The console has no ${name}. Run npm run build:console.`);
+    return [name === 'index.html' ? '' : name, await compress(content, contentType)] as const;
   });
-  return built;
+  return new Map(await Promise.all(assets));
 }
 
-async function makeAssets(): Promise<ConsoleAssets> {
-  try {
-    const assets = await Promise.all([
-      ...[PAGE, ICON].map(async (asset) => compress(asset, await readFile(FOLDER + asset.file))),
-      ...[SCRIPT, STYLE].map(async (asset) => compress(asset, await bundle(asset.file))),
-    ]);
-    return new Map(assets);
-  } finally {
-    await stop();
-  }
+async function isBuilt(): Promise<boolean> {
+  if (!existsSync(SOURCES[0] as string)) return true;
+  const script = join(BUILT, 'console.js');
+  if (!existsSync(script)) return false;
+  const times = await Promise.all(SOURCES.map(newestChangeMs));
+  return Math.max(...times) < (await stat(script)).mtimeMs;
 }
 
-async function bundle(file: string): Promise<Buffer> {
-  const { outputFiles } = await build({
-    absWorkingDir: FOLDER,
-    entryPoints: [file],
-    bundle: true,
-    minify: true,
-    write: false,
-    format: 'esm',
-    target: 'es2022',
-    jsx: 'automatic',
-    jsxImportSource: 'preact',
-    logLevel: 'silent',
-  });
-  return Buffer.from(outputFiles[0]?.contents ?? []);
+async function newestChangeMs(path: string): Promise<number> {
+  const found = await stat(path);
+  if (!found.isDirectory()) return found.mtimeMs;
+  const files = await readdir(path, { recursive: true });
+  const times = await Promise.all(files.map(async (file) => (await stat(join(path, file))).mtimeMs));
+  return Math.max(found.mtimeMs, ...times);
 }
 
-async function compress(
-  { name, contentType }: { name: string; contentType: string },
-  identity: Buffer,
-): Promise<[string, ConsoleAsset]> {
+async function readBuilt(): Promise<Map<string, Buffer>> {
+  const names = Object.keys(CONTENT_TYPES);
+  return new Map(await Promise.all(names.map(async (name) => [name, await readFile(join(BUILT, name))] as const)));
+}
+
+async function compress(identity: Buffer, contentType: string): Promise<ConsoleAsset> {
   const [br, gz] = await Promise.all([
     promisify(brotliCompress)(identity, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
     promisify(gzip)(identity, { level: 9 }),
   ]);
   const etag = `"${createHash('sha256').update(identity).digest('base64url').slice(0, 22)}"`;
-  return [name, { contentType, etag, encodings: { br, gzip: gz, identity } }];
+  return { contentType, etag, encodings: { br, gzip: gz, identity } };
 }

@@ -1,3 +1,4 @@
+import { buildConsole } from '../../src/console/bundle.ts';
 import { ADMIN_URL_VARIABLE, RUN_ID_VARIABLE, type ServerForTests, startServerForTests } from './server-for-tests.ts';
 import { warmCompileCache } from './warm-compile-cache.ts';
 
@@ -20,6 +21,7 @@ export default async function setUp(): Promise<void> {
     });
   }
   try {
+    await buildConsole(); // once, not in each process that the tests start
     await warmCompileCache();
   } catch (error) {
     await server.stop(); // Jest skips the teardown then too

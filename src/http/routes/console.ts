@@ -1,5 +1,5 @@
 import { type Request, type Response, Router } from 'express';
-import { type ConsoleAsset, readConsoleAssets } from '../console-assets.ts';
+import type { ConsoleAsset, ConsoleAssets } from '../console-assets.ts';
 import { Problem, refuseOtherMethods } from '../problem.ts';
 
 const ASSETS = '/admin/assets/';
@@ -8,18 +8,18 @@ const ASSETS = '/admin/assets/';
  * The operator's console: one page for every address below /admin, and its script, style and icon. The
  * page holds no data; it asks the admin interface, which asks who it is.
  */
-export function createConsoleRouter(): Router {
+export function createConsoleRouter(assets: ConsoleAssets): Router {
   const router = Router();
-  router.get(/^\/admin\/assets\/.*/, (request, response) => sendAsset(request, response, '/admin/assets'));
-  router.get(/^\/admin(\/.*)?$/, (request, response) => sendAsset(request, response, '/admin'));
+  router.get(/^\/admin\/assets\/.*/, (request, response) => sendAsset(assets, request, response, '/admin/assets'));
+  router.get(/^\/admin(\/.*)?$/, (request, response) => sendAsset(assets, request, response, '/admin'));
   router.all(/^\/admin(\/.*)?$/, refuseOtherMethods('GET', 'HEAD'));
   return router;
 }
 
-async function sendAsset(request: Request, response: Response, routePath: string): Promise<void> {
+function sendAsset(assets: ConsoleAssets, request: Request, response: Response, routePath: string): void {
   const name = request.path.startsWith(ASSETS) ? request.path.slice(ASSETS.length) : '';
   const isAsset = routePath !== '/admin';
-  const asset = isAsset && name === '' ? undefined : (await readConsoleAssets()).get(name);
+  const asset = isAsset && name === '' ? undefined : assets.get(name);
   if (!asset) throw new Problem('notFound', `There is nothing at ${request.path}.`);
   response.locals.routePath = routePath;
   const encoding = encodingFor(request);
