@@ -2,8 +2,12 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Server, type Socket } from 'socket.io';
-import { readDeclaredState, runUptimeProvision } from '../../src/cli/uptime-provision.ts';
-import { provisionUptime, type UptimeState } from '../../src/monitoring/provision-uptime.ts';
+import {
+  provisionUptime,
+  readDeclaredState,
+  runUptimeProvision,
+  type UptimeState,
+} from '../../k8s/src/provision-uptime.ts';
 
 const PASSWORD = 'correct horse battery staple 9';
 const STATE: UptimeState = {
