@@ -170,19 +170,3 @@ function publicPathsOfDocs(): string[] {
     .filter((paths) => !INSIDE.some((path) => paths.includes(path)))
     .flatMap((paths) => [...paths.matchAll(/`(\/[^`]*)`/g)].map(([, path = '']) => path.replace(/[*…]$/, 'x')));
 }
-
-describe('the image', () => {
-  const dockerfile = readFileSync(join(root, 'Dockerfile'), 'utf8');
-
-  it('runs as an ordinary user, with the start command and a health check of its own', () => {
-    expect(dockerfile).toMatch(/^USER 1000:1000$/m);
-    expect(dockerfile).toMatch(/^CMD \["src\/main.ts"\]$/m);
-    expect(dockerfile).toMatch(/^HEALTHCHECK /m);
-  });
-
-  it('has the packages of the lockfile and no others, on the Node version that the tests use', () => {
-    expect(dockerfile).toContain('npm ci --omit=dev --ignore-scripts');
-    const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-    expect(dockerfile).toContain(`ARG NODE_IMAGE=node:${devDependencies.node}-`);
-  });
-});
