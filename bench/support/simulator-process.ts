@@ -1,4 +1,4 @@
-import type { SimulatorOptions } from '../../src/simulator/options.ts';
+import type { SimulatorOptions } from '../../src/simulator/settings.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/simulator.ts';
 import { runsAsOtherSelf, startOtherSelf } from './child-process.ts';
 

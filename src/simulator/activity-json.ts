@@ -1,20 +1,9 @@
-import type { LatLng } from './polyline.ts';
+import type { LatLng } from './places.ts';
 import type { Activity, Athlete } from './world.ts';
 
-const keepDetailFrom = 16_384;
-
-/**
- * The detail answer. Ids are written digit by digit as JSON numbers, since `JSON.stringify` rounds above 2^53.
- * Large answers are kept with the activity, small ones are quicker to put together than to keep.
- */
-export function activityDetail(activity: Activity, defaultBytes: number): string | Buffer {
-  if (activity.detail !== undefined) return activity.detail;
-  const text = `{"resource_state":3,${commonFields(activity)},${detailFields(activity)},"segment_efforts":`;
-  const room = (activity.detailBytes ?? defaultBytes) - text.length;
-  const whole = `${text}${segmentEfforts(room)}}`;
-  if (whole.length < keepDetailFrom) return whole;
-  activity.detail = Buffer.from(whole);
-  return activity.detail;
+/** The detail answer. Ids are written digit by digit as JSON numbers, since `JSON.stringify` rounds above 2^53. */
+export function activityDetail(activity: Activity): string {
+  return `{"resource_state":3,${commonFields(activity)},${detailFields(activity)},"segment_efforts":[]}`;
 }
 
 /** One element of the list answer. */
@@ -82,50 +71,4 @@ function detailFields(activity: Activity): string {
 
 function latLngJson(point: LatLng | undefined): string {
   return point === undefined ? '[]' : `[${point[0].toFixed(6)},${point[1].toFixed(6)}]`;
-}
-
-const segmentEffortLists = new Map<number, string>();
-
-function segmentEfforts(bytes: number): string {
-  const count = Math.max(0, Math.floor(bytes / segmentEffort(0).length));
-  let list = segmentEffortLists.get(count);
-  if (list === undefined) {
-    list = `[${Array.from({ length: count }, (_, index) => segmentEffort(index)).join(',')}]`;
-    segmentEffortLists.set(count, list);
-  }
-  return list;
-}
-
-function segmentEffort(index: number): string {
-  const segment = {
-    id: 600_000 + index,
-    resource_state: 2,
-    name: `Segment ${index}`,
-    activity_type: 'Ride',
-    distance: 812.4,
-  };
-  return JSON.stringify({
-    id: 2_700_000_000_000 + index,
-    resource_state: 2,
-    name: segment.name,
-    elapsed_time: 121,
-    moving_time: 121,
-    start_date: '2024-05-04T07:12:11Z',
-    distance: 812.4,
-    start_index: index * 10,
-    end_index: index * 10 + 9,
-    device_watts: false,
-    average_watts: 181.2,
-    segment: {
-      ...segment,
-      average_grade: 2.1,
-      maximum_grade: 6.4,
-      climb_category: 0,
-      starred: false,
-      hazardous: false,
-    },
-    pr_rank: null,
-    achievements: [],
-    hidden: false,
-  });
 }

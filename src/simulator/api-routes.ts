@@ -1,68 +1,53 @@
+import type { Request } from 'express';
 import { activityDetail, activitySummary, athleteJson } from './activity-json.ts';
-import { type Answer, answerError, answerJson, type Call, unauthorized, unknownPath } from './exchange.ts';
-import type { Settings } from './options.ts';
+import { type AddRoute, type Answer, answerError, answerJson, invalid, parameter, unauthorized } from './answer.ts';
+import type { Grant } from './token-registry.ts';
 import type { Activity, World } from './world.ts';
 
 const mostPerPage = 200;
 
 /** The reading half of the API: the athlete, the list of activities, one activity. */
-export class ApiRoutes {
-  readonly #settings: Settings;
-  readonly #world: World;
+export function addApiRoutes(add: AddRoute, world: World): void {
+  const get = (path: string, handler: (request: Request, grant: Grant) => Answer) =>
+    add('get', path, (request, grant) => (grant === undefined ? unauthorized : handler(request, grant)));
 
-  constructor(settings: Settings, world: World) {
-    this.#settings = settings;
-    this.#world = world;
-  }
-
-  answer(call: Call): Answer {
-    if (call.grant === undefined) return unauthorized;
-    if (call.method !== 'GET') return unknownPath;
-    if (call.activityId !== undefined) return this.#showActivity(call, call.activityId);
-    if (call.path === '/api/v3/athlete/activities') return this.#listActivities(call);
-    if (call.path === '/api/v3/athlete') return this.#showAthlete(call.grant.athleteId);
-    return unknownPath;
-  }
-
-  #showAthlete(athleteId: string): Answer {
-    const athlete = this.#world.athlete(athleteId);
+  get('/api/v3/athlete', (_, { athleteId }) => {
+    const athlete = world.athlete(athleteId);
     return athlete === undefined ? unauthorized : answerJson(200, athleteJson(athlete));
-  }
+  });
 
-  #showActivity(call: Call, activityId: string): Answer {
-    const sight = sightOf(call);
+  get('/api/v3/activities/:id', ({ params }, grant) => {
+    const sight = sightOf(grant);
     if (sight === undefined) return missingPermission;
-    const activity = this.#world.activity(activityId);
-    if (activity === undefined || !sight(activity)) return activityNotFound;
-    return answerJson(200, activityDetail(activity, this.#settings.detailBytes));
-  }
+    const activity = world.activity(String(params.id));
+    return activity !== undefined && sight(activity) ? answerJson(200, activityDetail(activity)) : activityNotFound;
+  });
 
-  #listActivities(call: Call): Answer {
-    const sight = sightOf(call);
+  get('/api/v3/athlete/activities', (request, grant) => {
+    const sight = sightOf(grant);
     if (sight === undefined) return missingPermission;
-    const query = new URLSearchParams(call.query);
-    const page = wholeNumber(query.get('page'), 1);
-    const perPage = wholeNumber(query.get('per_page'), 30);
-    const beforeMs = wholeNumber(query.get('before'), Number.POSITIVE_INFINITY) * 1_000;
-    const afterMs = wholeNumber(query.get('after'), Number.NEGATIVE_INFINITY) * 1_000;
+    const page = wholeNumber(parameter(request, 'page'), 1);
+    const perPage = wholeNumber(parameter(request, 'per_page'), 30);
+    const beforeMs = wholeNumber(parameter(request, 'before'), Number.POSITIVE_INFINITY) * 1_000;
+    const afterMs = wholeNumber(parameter(request, 'after'), Number.NEGATIVE_INFINITY) * 1_000;
     if (Number.isNaN(page) || page < 1) return invalid('page');
     if (Number.isNaN(perPage) || perPage < 1) return invalid('per_page');
     if (perPage > mostPerPage) return answerError(400, 'Bad Request', 'Application', 'per_page', 'limit exceeded');
     if (Number.isNaN(beforeMs)) return invalid('before');
     if (Number.isNaN(afterMs)) return invalid('after');
     const fits = (activity: Activity) => activity.startMs < beforeMs && activity.startMs > afterMs && sight(activity);
-    const shown = slicePage(this.#world.newestFirst(call.athleteId ?? ''), fits, (page - 1) * perPage, perPage);
+    const shown = slicePage(world.newestFirst(grant.athleteId), fits, (page - 1) * perPage, perPage);
     return answerJson(200, `[${shown.map(activitySummary).join(',')}]`);
-  }
+  });
 }
 
 const activityNotFound = answerError(404, 'Record Not Found', 'Activity', 'id', 'not found');
 const missingPermission = answerError(401, 'Authorization Error', 'AccessToken', 'activity:read_permission', 'missing');
 
 /** Which activities a token sees: none at all (undefined), those not private, or its owner's private ones too. */
-function sightOf(call: Call): ((activity: Activity) => boolean) | undefined {
-  const scopes = call.grant?.scope.split(',') ?? [];
-  if (scopes.includes('activity:read_all')) return (it) => !it.private || it.athleteId === call.athleteId;
+function sightOf({ athleteId, scope }: Grant): ((activity: Activity) => boolean) | undefined {
+  const scopes = scope.split(',');
+  if (scopes.includes('activity:read_all')) return (it) => !it.private || it.athleteId === athleteId;
   if (scopes.includes('activity:read')) return (it) => !it.private;
   return undefined;
 }
@@ -83,11 +68,7 @@ function slicePage(
   return shown;
 }
 
-function wholeNumber(text: string | null, otherwise: number): number {
-  if (text === null || text === '') return otherwise;
+function wholeNumber(text: string | undefined, otherwise: number): number {
+  if (text === undefined || text === '') return otherwise;
   return /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
-}
-
-function invalid(field: string): Answer {
-  return answerError(400, 'Bad Request', 'Application', field, 'invalid');
 }

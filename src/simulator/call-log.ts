@@ -1,4 +1,7 @@
-import { EventEmitter } from 'node:events';
+import type { EventEmitter } from 'node:events';
+import type { DeliveryAttempt } from './webhook-sender.ts';
+
+const mostKept = 500_000;
 
 /** One call to the simulator. `status` is 0 while it is open, and stays 0 when it never got an answer. */
 export interface CallRecord {
@@ -20,22 +23,21 @@ export interface CallRecord {
   answered: boolean;
 }
 
-type Signal = 'arrival' | 'call';
+/** What the simulator emits: a call that arrived, one that is over, an attempt to deliver an event. */
+export type Signals = EventEmitter<{ arrival: [CallRecord]; call: [CallRecord]; delivery: [DeliveryAttempt] }>;
 
 /** Every call in order of arrival; emits `arrival` when one comes in and `call` when it is over. */
 export class CallLog {
-  readonly #limit: () => number;
-  readonly #signals = new EventEmitter().setMaxListeners(0);
+  readonly #signals: Signals;
   readonly calls: CallRecord[] = [];
 
-  constructor(limit: () => number) {
-    this.#limit = limit;
+  constructor(signals: Signals) {
+    this.#signals = signals;
   }
 
   open(record: CallRecord): void {
     this.calls.push(record);
-    const limit = this.#limit();
-    if (this.calls.length > limit) this.calls.splice(0, Math.ceil(limit / 10));
+    if (this.calls.length > mostKept) this.calls.splice(0, mostKept / 10);
     this.#signals.emit('arrival', record);
   }
 
@@ -44,14 +46,6 @@ export class CallLog {
     record.status = status;
     record.answered = true;
     this.#signals.emit('call', record);
-  }
-
-  on(signal: Signal, listener: (record: CallRecord) => void): void {
-    this.#signals.on(signal, listener);
-  }
-
-  off(signal: Signal, listener: (record: CallRecord) => void): void {
-    this.#signals.off(signal, listener);
   }
 
   /** The first finished call that fits, past or future. Rejects after the timeout with what did come. */
@@ -64,22 +58,22 @@ export class CallLog {
     return this.#wait('arrival', fits, timeoutMs);
   }
 
-  #wait(signal: Signal, fits: (record: CallRecord) => boolean, timeoutMs: number): Promise<CallRecord> {
+  #wait(signal: 'arrival' | 'call', fits: (record: CallRecord) => boolean, timeoutMs: number): Promise<CallRecord> {
     const past = this.calls.find(fits);
     if (past !== undefined) return Promise.resolve(past);
     return new Promise((resolve, reject) => {
       const listener = (record: CallRecord) => {
         if (!fits(record)) return;
         clearTimeout(timer);
-        this.off(signal, listener);
+        this.#signals.off(signal, listener);
         resolve(record);
       };
       const timer = setTimeout(() => {
-        this.off(signal, listener);
+        this.#signals.off(signal, listener);
         const last = this.calls.slice(-5).map((record) => `${record.method} ${record.path} ${record.status}`);
         reject(new Error(`No such call within ${timeoutMs} ms; the last of ${this.calls.length}: ${last.join('; ')}`));
       }, timeoutMs);
-      this.on(signal, listener);
+      this.#signals.on(signal, listener);
     });
   }
 }

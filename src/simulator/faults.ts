@@ -1,7 +1,7 @@
+import { type Answer, answerError, answerJson, htmlType, jsonType, rateLimitExceeded, unauthorized } from './answer.ts';
+import type { CallRecord } from './call-log.ts';
 import { type EntityId, toEntityId } from './entity-id.ts';
-import { type Answer, answerError, answerJson, type Call, htmlType, jsonType, rateLimitExceeded } from './exchange.ts';
-import type { Pauses } from './pauses.ts';
-import { type Random, seedRandom } from './random.ts';
+import { pause } from './settings.ts';
 
 export type FaultKind =
   /** Answers as usual, after `latencyMs`. */
@@ -48,12 +48,8 @@ export interface Fault {
   latencyMs?: number;
   /** How many calls it meets before it is over; without it, all. */
   times?: number;
-  /** Share of the matching calls it meets, 0 to 1. */
-  probability?: number;
   /** Do what was asked before failing (a token is rotated, but its answer is lost). */
   afterEffect?: boolean;
-  /** Whether the answer carries rate headers; without it, as the settings say. */
-  rateHeaders?: boolean;
 }
 
 export interface FaultHandle {
@@ -67,96 +63,57 @@ export interface FaultHandle {
 }
 
 /** A fault in force. */
-export class ActiveFault implements FaultHandle {
+interface ActiveFault extends FaultHandle {
+  hits: number;
   readonly fault: Fault;
-  readonly #match: FaultMatch;
-  readonly #remove: (fault: ActiveFault) => void;
-  readonly #held = Promise.withResolvers<void>();
-  readonly #released = Promise.withResolvers<void>();
-  hits = 0;
-
-  constructor(fault: Fault, remove: (fault: ActiveFault) => void) {
-    this.fault = fault;
-    this.#remove = remove;
-    const { athleteId, activityId, ...rest } = fault.match ?? {};
-    this.#match = {
-      ...rest,
-      ...(athleteId === undefined ? {} : { athleteId: toEntityId(athleteId) }),
-      ...(activityId === undefined ? {} : { activityId: toEntityId(activityId) }),
-    };
-  }
-
-  get held(): Promise<void> {
-    return this.#held.promise;
-  }
-
-  get released(): Promise<void> {
-    return this.#released.promise;
-  }
-
-  meets(call: Call, random: Random): boolean {
-    const { path, method, athleteId, activityId } = this.#match;
-    if (this.hits >= (this.fault.times ?? Number.POSITIVE_INFINITY)) return false;
-    if (path !== undefined && call.path.search(path) < 0) return false;
-    if (method !== undefined && method.toUpperCase() !== call.method) return false;
-    if (athleteId !== undefined && athleteId !== call.athleteId) return false;
-    if (activityId !== undefined && activityId !== call.activityId) return false;
-    return this.fault.probability === undefined || random() < this.fault.probability;
-  }
-
-  remove(): void {
-    this.#remove(this);
-    this.release();
-  }
-
-  hold(): void {
-    this.#held.resolve();
-  }
-
-  release(): void {
-    this.#released.resolve();
-  }
+  readonly hold: () => void;
+  readonly released: Promise<void>;
 }
 
 /** The faults in force, oldest first; the first that fits a call meets it. */
 export class FaultList {
-  readonly #random: Random;
   #active: ActiveFault[] = [];
 
-  constructor(seed: number) {
-    this.#random = seedRandom(seed);
-  }
-
   add(fault: Fault): FaultHandle {
-    const active = new ActiveFault(fault, (gone) => {
-      this.#active = this.#active.filter((other) => other !== gone);
-    });
+    const { promise: held, resolve: hold } = Promise.withResolvers<void>();
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const remove = () => {
+      this.#active = this.#active.filter((other) => other !== active);
+      release();
+    };
+    const active: ActiveFault = { fault, hits: 0, held, hold, released, release, remove };
     this.#active.push(active);
     return active;
   }
 
   clear(): void {
-    for (const active of [...this.#active]) active.remove();
+    for (const active of this.#active) active.remove();
   }
 
   /** The fault that meets this call, counted as a hit. */
-  pick(call: Call): ActiveFault | undefined {
-    if (this.#active.length === 0) return undefined;
-    const active = this.#active.find((candidate) => candidate.meets(call, this.#random));
+  pick(call: CallRecord): ActiveFault | undefined {
+    const active = this.#active.find(({ fault, hits }) => hits < (fault.times ?? hits + 1) && fits(fault.match, call));
     if (active !== undefined) active.hits++;
     return active;
   }
+}
+
+function fits({ path, method, athleteId, activityId }: FaultMatch = {}, call: CallRecord): boolean {
+  if (path !== undefined && call.path.search(path) < 0) return false;
+  if (method !== undefined && method.toUpperCase() !== call.method) return false;
+  if (athleteId !== undefined && toEntityId(athleteId) !== call.athleteId) return false;
+  return activityId === undefined || toEntityId(activityId) === call.activityId;
 }
 
 /** Answers a call the way the fault wants; `usual` does what was asked. `windowEndMs` is when the rate window turns. */
 export async function answerWithFault(
   active: ActiveFault,
   usual: () => Answer | Promise<Answer>,
-  pauses: Pauses,
+  closing: AbortSignal,
   windowEndMs: number,
 ): Promise<Answer> {
   const { fault } = active;
-  if (fault.latencyMs !== undefined) await pauses.wait(fault.latencyMs);
+  if (fault.latencyMs !== undefined) await pause(fault.latencyMs, closing);
   switch (fault.kind) {
     case 'latency':
       return usual();
@@ -201,7 +158,7 @@ const stringErrorsBody = '{"errors":"Rate Limit Exceeded","status":429,"message"
 function usualError(status: number): Answer {
   switch (status) {
     case 401:
-      return answerError(401, 'Authorization Error', 'Application', '', 'invalid');
+      return unauthorized;
     case 403:
       return answerError(403, 'Forbidden', 'Application', 'Status', 'Inactive');
     case 404:

@@ -1,96 +1,91 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import express, { type Request, type RequestHandler } from 'express';
+import { type AddRoute, type Answer, type Handler, rateLimitExceeded, unauthorized, unknownPath } from './answer.ts';
 import type { CallLog, CallRecord } from './call-log.ts';
-import { type Answer, type Call, rateLimitExceeded } from './exchange.ts';
 import { answerWithFault, type FaultList } from './faults.ts';
-import { providerTime, type Settings } from './options.ts';
-import type { Pauses } from './pauses.ts';
-import type { RateWindows, Verdict } from './rate-windows.ts';
-import { readFields } from './request-body.ts';
-import { activityIdOf, isCounted, type Routes, route } from './router.ts';
+import type { RateWindows } from './rate-windows.ts';
+import { pause, providerTime, type Settings } from './settings.ts';
 import type { TokenRegistry } from './token-registry.ts';
 
-const noFields: ReadonlyMap<string, string> = new Map();
-
-/** What a call goes through on its way to the routes. */
-export interface ServerParts {
+/** What a call goes through on its way to its handler. */
+interface ServerParts {
   settings: Settings;
   tokens: TokenRegistry;
   windows: RateWindows;
   faults: FaultList;
   log: CallLog;
-  pauses: Pauses;
-  routes: Routes;
+  closing: AbortSignal;
 }
 
 /** Listens on the configured port; every call is logged, counted, held against limits and faults, then answered. */
-export async function startHttpServer(parts: ServerParts): Promise<{ url: string; close: () => Promise<void> }> {
-  const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
-    takeCall(parts, request, response).catch((error: unknown) => {
-      if (!response.headersSent) response.writeHead(500, { 'Content-Type': 'text/plain' });
-      response.end(error instanceof Error ? error.stack : String(error));
-    });
-  });
+export async function startHttpServer(
+  parts: ServerParts,
+  addRoutes: (add: AddRoute) => void,
+): Promise<{ url: string; close: () => Promise<void> }> {
+  const { host, port } = parts.settings;
+  const app = express();
+  app.disable('x-powered-by');
+  app.use(express.urlencoded({ limit: '1mb' }), express.json({ limit: '1mb' }));
+  addRoutes((method, path, handler) => app[method](path, takeCall(parts, handler)));
+  app.use(takeCall(parts, (request, grant) => (isApi(request.path) && !grant ? unauthorized : unknownPath)));
+  const server = createServer({ keepAliveTimeout: 60_000 }, app);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(parts.settings.port, parts.settings.host, resolve);
+    server.listen(port, host, resolve);
   });
-  const { address, family, port } = server.address() as AddressInfo;
-  const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
-  return { url, close: () => closeServer(server) };
+  return {
+    url: `http://${host}:${(server.address() as AddressInfo).port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
 }
 
-async function takeCall(parts: ServerParts, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const { settings, windows } = parts;
-  const call = await readCall(parts.tokens, request);
-  const now = providerTime(settings);
-  const counted = isCounted(call.path);
-  const verdict = counted ? windows.count(now, call.method === 'GET') : undefined;
-  const record = describeCall(call, now, verdict?.windowStart ?? windows.windowStartAt(now), counted);
-  const rateHeaders = counted && settings.sendRateHeaders ? windows.headers() : undefined;
-  response.once('close', () => parts.log.finish(record, record.status));
-  parts.log.open(record);
-  if (settings.latencyMs > 0 && !call.path.startsWith('/tiles/')) await parts.pauses.wait(settings.latencyMs);
-  if (verdict?.allowed === false) {
-    writeAnswer(parts, response, record, refuse(settings, verdict, now), rateHeaders);
-    return;
-  }
-  const met = parts.faults.pick(call);
-  if (met === undefined) {
-    const answer = route(parts.routes, call);
-    writeAnswer(parts, response, record, answer instanceof Promise ? await answer : answer, rateHeaders);
-    return;
-  }
-  const windowEnd = windows.windowStartAt(now) + settings.intervalMs;
-  const answer = await answerWithFault(met, () => route(parts.routes, call), parts.pauses, windowEnd);
-  const withHeaders = counted && (met.fault.rateHeaders ?? settings.sendRateHeaders);
-  writeAnswer(parts, response, record, answer, withHeaders ? (rateHeaders ?? windows.headers()) : undefined);
+function takeCall({ settings, tokens, windows, faults, log, closing }: ServerParts, handler: Handler): RequestHandler {
+  return async (request, response) => {
+    const { authorization } = request.headers;
+    const grant = authorization?.startsWith('Bearer ') === true ? tokens.grantOf(authorization.slice(7)) : undefined;
+    const now = providerTime(settings);
+    const isCounted = isApi(request.path);
+    const isAllowed = !isCounted || windows.count(now, request.method === 'GET');
+    const window = windows.windowStartAt(now);
+    const owner = grant ?? tokens.peekRefreshToken(request.body?.refresh_token);
+    const record = describeCall(request, now, window, owner?.athleteId);
+    const headers = { Date: new Date(now).toUTCString(), ...(isCounted ? windows.headers() : {}) };
+    response.once('close', () => log.finish(record, record.status));
+    log.open(record);
+    if (!request.path.startsWith('/tiles/')) await pause(settings.latencyMs, closing);
+    const usual = () => handler(request, grant);
+    let answer: Answer = rateLimitExceeded;
+    if (isAllowed) {
+      const fault = faults.pick(record);
+      const windowEnd = window + settings.intervalMs;
+      answer = await (fault === undefined ? usual() : answerWithFault(fault, usual, closing, windowEnd));
+    }
+    write(response, record, answer, headers);
+    if (answer.ending === undefined) log.finish(record, answer.status);
+  };
 }
 
-async function readCall(tokens: TokenRegistry, request: IncomingMessage): Promise<Call> {
-  const method = request.method ?? 'GET';
-  const target = request.url ?? '/';
-  const mark = target.indexOf('?');
-  const path = mark < 0 ? target : target.slice(0, mark);
-  const query = mark < 0 ? '' : target.slice(mark + 1);
-  const fields = method === 'GET' || method === 'HEAD' ? noFields : await readFields(request);
-  const { authorization } = request.headers;
-  const grant = authorization?.startsWith('Bearer ') === true ? tokens.grantOf(authorization.slice(7)) : undefined;
-  const refreshToken = fields.get('refresh_token');
-  const owner = grant ?? (refreshToken === undefined ? undefined : tokens.peekRefreshToken(refreshToken));
-  const activityId = activityIdOf(path);
-  return { method, path, query, headers: request.headers, fields, grant, athleteId: owner?.athleteId, activityId };
+/** Whether a call uses up the rate budget and needs a token: all of the API except the push subscriptions. */
+function isApi(path: string): boolean {
+  return path.startsWith('/api/v3/') && !path.startsWith('/api/v3/push_subscriptions');
 }
 
-function describeCall(call: Call, at: number, window: number, counted: boolean): CallRecord {
+function describeCall(request: Request, at: number, window: number, athleteId: string | undefined): CallRecord {
+  const { method, path } = request;
+  const counted = isApi(path);
   return {
     at,
-    method: call.method,
-    path: call.path,
-    query: counted ? call.query : '',
-    athleteId: call.athleteId,
-    activityId: call.activityId,
-    userAgent: call.headers['user-agent'],
+    method,
+    path,
+    query: counted ? request.url.slice(path.length + 1) : '',
+    athleteId,
+    activityId: /^\/api\/v3\/activities\/(\d{1,19})$/.exec(path)?.[1],
+    userAgent: request.headers['user-agent'],
     status: 0,
     counted,
     window,
@@ -98,58 +93,20 @@ function describeCall(call: Call, at: number, window: number, counted: boolean):
   };
 }
 
-function refuse(settings: Settings, verdict: Verdict, nowMs: number): Answer {
-  if (settings.retryAfter === 'none') return rateLimitExceeded;
-  const seconds = Math.max(1, Math.ceil((verdict.openAt - nowMs) / 1_000));
-  const value = settings.retryAfter === 'seconds' ? String(seconds) : new Date(verdict.openAt).toUTCString();
-  return { ...rateLimitExceeded, headers: { 'Retry-After': value } };
-}
-
-function writeAnswer(
-  parts: ServerParts,
-  response: ServerResponse,
-  record: CallRecord,
-  answer: Answer,
-  rateHeaders: Record<string, string> | undefined,
-): void {
-  if (answer.ending === 'hang') return;
-  if (answer.ending === 'cut') {
+function write(response: ServerResponse, record: CallRecord, answer: Answer, headers: Record<string, string>): void {
+  const { status, body, ending } = answer;
+  if (ending === 'hang') return;
+  if (ending === 'cut') {
     response.destroy();
     return;
   }
-  const headers: Record<string, string | number> = {
-    Date: httpDate(providerTime(parts.settings)),
+  record.status = status;
+  response.writeHead(status, {
+    ...headers,
     ...(answer.type === undefined ? {} : { 'Content-Type': answer.type }),
-    ...rateHeaders,
+    ...(status === 204 ? {} : { 'Content-Length': Buffer.byteLength(body) }),
     ...answer.headers,
-  };
-  if (answer.status !== 204) headers['Content-Length'] = Buffer.byteLength(answer.body);
-  record.status = answer.status;
-  response.writeHead(answer.status, headers);
-  if (answer.ending === 'cutBody') {
-    response.write(answer.body.slice(0, Math.floor(answer.body.length / 2)), () => response.destroy());
-    return;
-  }
-  response.end(answer.body);
-  parts.log.finish(record, answer.status);
-}
-
-let datedSecond = -1;
-let datedText = '';
-
-/** The Date header of the provider's clock, put together once a second. */
-function httpDate(nowMs: number): string {
-  const second = Math.floor(nowMs / 1_000);
-  if (second !== datedSecond) {
-    datedSecond = second;
-    datedText = new Date(nowMs).toUTCString();
-  }
-  return datedText;
-}
-
-function closeServer(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
   });
+  if (ending === 'cutBody') response.write(body.slice(0, Math.floor(body.length / 2)), () => response.destroy());
+  else response.end(body);
 }

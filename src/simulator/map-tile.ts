@@ -1,4 +1,5 @@
 import sharp from 'sharp';
+import type { AddRoute } from './answer.ts';
 import { hashText } from './random.ts';
 
 const size = 256;
@@ -12,7 +13,7 @@ const street = 0xffffff;
 const regionalZoom = 8;
 
 /** Draws one tile of an invented map as a PNG. Neighbours fit together. */
-export async function drawMapTile(seed: number, z: number, x: number, y: number): Promise<Buffer> {
+async function drawMapTile(seed: number, z: number, x: number, y: number): Promise<Buffer> {
   const pixels = Buffer.alloc(size * size * 3);
   const scale = 2 ** z;
   for (let row = 0; row < size; row++) {
@@ -92,26 +93,18 @@ function mix(from: number, to: number, share: number): number {
 
 const mostKept = 4_096;
 
-/** Draws each tile once and keeps it. */
-export class TileBook {
-  readonly #seed: number;
-  readonly #tiles = new Map<string, Promise<Buffer>>();
-
-  constructor(seed: number) {
-    this.#seed = hashText(seed, 'tiles');
-  }
-
-  /** The tile of a `/tiles/{z}/{x}/{y}.png` path, or undefined where the world has none. */
-  tileAt(path: string): Promise<Buffer> | undefined {
-    const [, zText, xText, yText] = /^\/tiles\/(\d{1,2})\/(\d{1,7})\/(\d{1,7})\.png$/.exec(path) ?? [];
-    const [z, x, y] = [Number(zText), Number(xText), Number(yText)];
-    if (!(z <= 20 && x < 2 ** z && y < 2 ** z)) return undefined;
-    let tile = this.#tiles.get(path);
-    if (tile === undefined) {
-      if (this.#tiles.size >= mostKept) this.#tiles.clear();
-      tile = drawMapTile(this.#seed, z, x, y);
-      this.#tiles.set(path, tile);
-    }
-    return tile;
-  }
+/** `/tiles/{z}/{x}/{y}.png`: each tile is drawn once and kept; 404 where the world has none. */
+export function addTileRoute(add: AddRoute, worldSeed: number): void {
+  const seed = hashText(worldSeed, 'tiles');
+  const tiles = new Map<string, Promise<Buffer>>();
+  add('get', '/tiles/:z/:x/:y.png', async ({ path, params }) => {
+    const [z = 0, x = 0, y = 0] = [params.z, params.x, params.y].map((text) =>
+      /^\d{1,7}$/.test(`${text}`) ? Number(text) : NaN,
+    );
+    if (!(z <= 20 && x < 2 ** z && y < 2 ** z)) return { status: 404, body: '' };
+    if (tiles.size >= mostKept) tiles.clear();
+    const tile = tiles.get(path) ?? drawMapTile(seed, z, x, y);
+    tiles.set(path, tile);
+    return { status: 200, body: await tile, type: 'image/png', headers: { 'Cache-Control': 'public, max-age=86400' } };
+  });
 }

@@ -1,4 +1,5 @@
-import type { LatLng } from './polyline.ts';
+/** Latitude and longitude in degrees. */
+export type LatLng = readonly [number, number];
 
 /** Where simulated athletes live and train. */
 export interface Place {

@@ -1,15 +1,6 @@
-import type { Settings } from './options.ts';
+import type { Settings } from './settings.ts';
 
 const dayMs = 86_400_000;
-
-/** What the windows said to one call. */
-export interface Verdict {
-  readonly allowed: boolean;
-  /** Start of the short window the call fell into, in epoch milliseconds. */
-  readonly windowStart: number;
-  /** When a refused call would be let in, in epoch milliseconds. */
-  readonly openAt: number;
-}
 
 export interface Usage {
   /** Calls let in during this short window. */
@@ -39,8 +30,8 @@ export class RateWindows {
     this.#settings = settings;
   }
 
-  /** Counts one call at that time. */
-  count(nowMs: number, reading: boolean): Verdict {
+  /** Counts one call at that time. @returns whether it is let in */
+  count(nowMs: number, reading: boolean): boolean {
     this.#turn(nowMs);
     const { shortLimit, dailyLimit } = this.#settings;
     const readShortLimit = this.#settings.readShortLimit ?? shortLimit;
@@ -55,13 +46,7 @@ export class RateWindows {
       this.#short++;
       if (reading) this.#readShort++;
     }
-    const openAt = dayOver ? this.#dayStart + dayMs : this.#windowStart + this.#settings.intervalMs;
-    return { allowed: !dayOver && !shortOver, windowStart: this.#windowStart, openAt };
-  }
-
-  /** Calls made with the same credentials by somebody else. */
-  spendElsewhere(nowMs: number, calls: number): void {
-    for (let index = 0; index < calls; index++) this.count(nowMs, true);
+    return !dayOver && !shortOver;
   }
 
   /** The four headers, each "short window,day". */

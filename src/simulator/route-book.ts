@@ -1,5 +1,5 @@
-import type { Place } from './places.ts';
-import { encodePolyline, type LatLng, measureMetres } from './polyline.ts';
+import polyline from '@mapbox/polyline';
+import type { LatLng, Place } from './places.ts';
 import { hashText, seedRandom } from './random.ts';
 import { drawAcrossAntimeridian, drawHugeTrack, drawRoute } from './route-shapes.ts';
 import type { Sport } from './sports.ts';
@@ -67,8 +67,8 @@ export class RouteBook {
 /** Measures and encodes points as they were recorded. */
 export function describeRoute(points: readonly LatLng[]): Route {
   return {
-    polylineJson: JSON.stringify(encodePolyline(points)),
-    summaryJson: JSON.stringify(encodePolyline(thinOut(points))),
+    polylineJson: JSON.stringify(polyline.encode(points as [number, number][])),
+    summaryJson: JSON.stringify(polyline.encode(thinOut(points) as [number, number][])),
     distanceMetres: Math.round(measureMetres(points) * 10) / 10,
     start: points[0],
     end: points[points.length - 1],
@@ -79,4 +79,22 @@ function thinOut(points: readonly LatLng[]): readonly LatLng[] {
   if (points.length <= summaryPoints) return points;
   const step = (points.length - 1) / (summaryPoints - 1);
   return Array.from({ length: summaryPoints }, (_, index) => points[Math.round(index * step)] as LatLng);
+}
+
+/** Length of the way through the points in metres, on a sphere. */
+function measureMetres(points: readonly LatLng[]): number {
+  let metres = 0;
+  for (let index = 1; index < points.length; index++) {
+    metres += metresBetween(points[index - 1] as LatLng, points[index] as LatLng);
+  }
+  return metres;
+}
+
+function metresBetween(from: LatLng, to: LatLng): number {
+  const radians = Math.PI / 180;
+  const halfLat = ((to[0] - from[0]) * radians) / 2;
+  const halfLng = ((to[1] - from[1]) * radians) / 2;
+  const chord =
+    Math.sin(halfLat) ** 2 + Math.cos(from[0] * radians) * Math.cos(to[0] * radians) * Math.sin(halfLng) ** 2;
+  return 2 * 6_371_000 * Math.asin(Math.min(1, Math.sqrt(chord)));
 }

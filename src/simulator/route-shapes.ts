@@ -1,4 +1,4 @@
-import type { LatLng } from './polyline.ts';
+import type { LatLng } from './places.ts';
 import { pickOne, type Random } from './random.ts';
 
 /** A point in metres east and north of the centre. */

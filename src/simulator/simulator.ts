@@ -1,116 +1,122 @@
+import { EventEmitter } from 'node:events';
 import { Announcer } from './announcer.ts';
-import { ApiRoutes } from './api-routes.ts';
-import { CallLog, type CallRecord } from './call-log.ts';
+import { addApiRoutes } from './api-routes.ts';
+import { CallLog, type CallRecord, type Signals } from './call-log.ts';
 import { type EntityId, toEntityId } from './entity-id.ts';
 import { FaultList } from './faults.ts';
-import { HomeRoutes } from './home-routes.ts';
 import { startHttpServer } from './http-server.ts';
-import { TileBook } from './map-tile.ts';
-import { OauthRoutes } from './oauth-routes.ts';
-import { providerTime, resolveSettings, type SimulatorOptions } from './options.ts';
+import { addTileRoute } from './map-tile.ts';
+import { addOauthRoutes } from './oauth-routes.ts';
 import { OutboundClient } from './outbound-client.ts';
-import { Pauses } from './pauses.ts';
+import { addHomePage } from './pages.ts';
 import { RateWindows } from './rate-windows.ts';
-import type { Simulator } from './simulator-contract.ts';
-import { SubscriptionRegistry } from './subscription-registry.ts';
-import { SubscriptionRoutes } from './subscription-routes.ts';
+import { providerTime, resolveSettings, type SimulatorOptions } from './settings.ts';
+import { addSubscriptionRoutes, Subscriptions } from './subscriptions.ts';
 import { TokenRegistry } from './token-registry.ts';
-import { type DeliveryAttempt, WebhookSender } from './webhook-sender.ts';
-import { type Athlete, World } from './world.ts';
-
-export type { Simulator } from './simulator-contract.ts';
+import { type DeliveryOptions, type WebhookEvent, WebhookSender } from './webhook-sender.ts';
+import { type ActivityFields, type Athlete, type NewActivity, World } from './world.ts';
 
 const patienceMs = 10_000;
 const halfDayMs = 43_200_000;
 const defaultScope = 'read,activity:read_all';
 
+/** A running provider and the handles to steer it. */
+export type Simulator = Awaited<ReturnType<typeof startSimulator>>;
+
 /** Starts a provider on its own HTTP server. Rejects when the port is taken. */
-export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
+export async function startSimulator(options: SimulatorOptions = {}) {
   const settings = resolveSettings(options);
   const now = () => providerTime(settings);
-  const pauses = new Pauses();
+  const closing = new AbortController();
+  const signals: Signals = new EventEmitter();
+  signals.setMaxListeners(0);
   const client = new OutboundClient();
   const world = new World(settings.seed, now);
   const tokens = new TokenRegistry(now);
   const windows = new RateWindows(settings);
-  const faults = new FaultList(settings.seed);
-  const log = new CallLog(() => settings.callLogLimit);
-  const subscriptions = new SubscriptionRegistry(now);
-  const sender = new WebhookSender(settings, subscriptions, client, pauses);
+  const faults = new FaultList();
+  const log = new CallLog(signals);
+  const subscriptions = new Subscriptions(now);
+  const sender = new WebhookSender(settings, subscriptions, client, signals, closing.signal);
   const announcer = new Announcer(world, tokens, sender);
-  const routes = {
-    api: new ApiRoutes(settings, world),
-    oauth: new OauthRoutes(settings, world, tokens, announcer),
-    subscriptions: new SubscriptionRoutes(settings, subscriptions, client),
-    tiles: new TileBook(settings.seed),
-    home: new HomeRoutes(world, subscriptions, announcer),
-  };
-  const server = await startHttpServer({ settings, tokens, windows, faults, log, pauses, routes });
+  const parts = { settings, tokens, windows, faults, log, closing: closing.signal };
+  const server = await startHttpServer(parts, (add) => {
+    addApiRoutes(add, world);
+    addSubscriptionRoutes(add, settings, subscriptions, client);
+    addOauthRoutes(add, settings, world, tokens, announcer);
+    addTileRoute(add, settings.seed);
+    addHomePage(add, world, subscriptions, announcer);
+  });
 
   return {
+    /** Origin, as "http://127.0.0.1:4000". */
     url: server.url,
-    origin: server.url,
+    /** Live settings: what is changed here holds from the next call on. */
     settings,
     async close() {
-      pauses.endAll();
+      closing.abort();
       faults.clear();
       await server.close();
       client.close();
     },
 
-    get athletes() {
+    get athletes(): readonly Athlete[] {
       return world.athletes;
     },
-    addAthlete: (fields) => world.addAthlete(fields),
-    grantTokens(athleteId, scope = defaultScope, seconds = settings.accessTokenSeconds) {
+    addAthlete: (fields?: { id?: EntityId; name?: string }) => world.addAthlete(fields),
+    /** Tokens without the way through the browser; `seconds` is the access token's lifetime. */
+    grantTokens(athleteId: EntityId, scope = defaultScope, seconds = settings.accessTokenSeconds) {
       return tokens.issuePair({ athleteId: existingAthlete(world, athleteId).id, scope }, seconds);
     },
-    invalidateAccessToken: (athleteId) => tokens.invalidateAccessTokens(toEntityId(athleteId)),
-    revoke: (athleteId) => tokens.revoke(toEntityId(athleteId)),
-    expireTokensIn: (seconds) => tokens.expireIn(seconds),
+    /** Ends the athlete's access tokens; refreshing still works. */
+    invalidateAccessToken: (athleteId: EntityId) => tokens.invalidateAccessTokens(toEntityId(athleteId)),
+    /** Ends all the athlete's tokens without notifying the subscriber. */
+    revoke: (athleteId: EntityId) => tokens.revoke(toEntityId(athleteId)),
 
-    addActivity: (athleteId, fields) => ({ id: world.addActivity(athleteId, fields).id }),
-    addHistory(athleteId, count, fields = {}, everyMs = halfDayMs) {
+    /** Adds an activity silently. Its start defaults to one that ends now. */
+    addActivity: (athleteId: EntityId, fields?: NewActivity) => ({ id: world.addActivity(athleteId, fields).id }),
+    /** Adds that many activities, one every `everyMs` back from now (default 12 hours); newest id last. */
+    addHistory(athleteId: EntityId, count: number, fields: ActivityFields = {}, everyMs = halfDayMs) {
       const newest = now() - everyMs;
       return Array.from({ length: count }, (_, index) => {
         const startDate = Math.floor((newest - (count - 1 - index) * everyMs) / 1_000) * 1_000;
         return { id: world.addActivity(athleteId, { startDate, ...fields }).id };
       });
     },
-    updateActivity: (id, patch) => void world.updateActivity(id, patch),
-    deleteActivity: (id) => void world.deleteActivity(id),
+    updateActivity: (id: EntityId, patch: ActivityFields) => void world.updateActivity(id, patch),
+    deleteActivity: (id: EntityId) => void world.deleteActivity(id),
 
-    deliver: (event, deliveryOptions) => sender.deliver(event, deliveryOptions),
-    createActivityAndNotify: (athleteId, fields, event) => announcer.createActivity(athleteId, fields, event),
-    updateActivityAndNotify: (id, patch, event) => announcer.updateActivity(id, patch, event),
-    deleteActivityAndNotify: (id, event) => announcer.deleteActivity(id, event),
-    deauthorizeAndNotify: (athleteId, event) => announcer.deauthorize(existingAthlete(world, athleteId).id, event),
+    /** Posts an event to the subscriber, or to an explicit address, with redelivery. */
+    deliver: (event: WebhookEvent, to?: DeliveryOptions) => sender.deliver(event, to),
+    createActivityAndNotify: announcer.createActivity.bind(announcer),
+    updateActivityAndNotify: announcer.updateActivity.bind(announcer),
+    deleteActivityAndNotify: announcer.deleteActivity.bind(announcer),
+    deauthorizeAndNotify: (athleteId: EntityId, event?: WebhookEvent) =>
+      announcer.deauthorize(existingAthlete(world, athleteId).id, event),
 
     get subscriptions() {
       return subscriptions.list();
     },
-    subscribe: (callbackUrl) => subscriptions.add(callbackUrl),
+    /** Subscribes a callback without a handshake. */
+    subscribe: (callbackUrl: string) => subscriptions.add(callbackUrl),
     faults,
 
-    calls: log.calls,
+    /** Every call, in order of arrival. */
+    calls: log.calls as readonly CallRecord[],
     clearCalls() {
       log.calls.length = 0;
     },
-    waitForCall: (fits, timeoutMs = patienceMs) => log.waitForCall(fits, timeoutMs),
-    waitForArrival: (fits, timeoutMs = patienceMs) => log.waitForArrival(fits, timeoutMs),
+    /** The first finished call that fits, past or future. */
+    waitForCall: (fits: (call: CallRecord) => boolean, timeoutMs = patienceMs) => log.waitForCall(fits, timeoutMs),
+    /** The first call that fits as soon as it has arrived, answered or not. */
+    waitForArrival: (fits: (call: CallRecord) => boolean, timeoutMs = patienceMs) =>
+      log.waitForArrival(fits, timeoutMs),
     usage: () => windows.usage(now()),
-    spendElsewhere: (calls) => windows.spendElsewhere(now(), calls),
 
-    on: (...[signal, listener]: SignalListener) =>
-      signal === 'delivery' ? sender.on(listener) : log.on(signal, listener),
-    off: (...[signal, listener]: SignalListener) =>
-      signal === 'delivery' ? sender.off(listener) : log.off(signal, listener),
+    on: signals.on.bind(signals) as Signals['on'],
+    off: signals.off.bind(signals) as Signals['off'],
   };
 }
-
-type SignalListener =
-  | [signal: 'delivery', listener: (attempt: DeliveryAttempt) => void]
-  | [signal: 'call' | 'arrival', listener: (call: CallRecord) => void];
 
 function existingAthlete(world: World, athleteId: EntityId): Athlete {
   const athlete = world.athlete(toEntityId(athleteId));

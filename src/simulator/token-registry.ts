@@ -87,12 +87,6 @@ export class TokenRegistry {
     forgetAthlete(this.#refreshTokens, athleteId, (grant) => grant);
     forgetAthlete(this.#codes, athleteId, (grant) => grant);
   }
-
-  /** Makes every living access token end that many seconds from now, whatever its holder was told. */
-  expireIn(seconds: number): void {
-    const expiresAtMs = this.#now() + seconds * 1_000;
-    for (const token of this.#accessTokens.values()) token.expiresAtMs = expiresAtMs;
-  }
 }
 
 function forgetAthlete<T>(tokens: Map<string, T>, athleteId: string, grantOf: (token: T) => Grant): void {

@@ -1,10 +1,9 @@
 import { createHmac } from 'node:crypto';
-import { EventEmitter } from 'node:events';
+import type { Signals } from './call-log.ts';
 import type { EntityId } from './entity-id.ts';
-import { providerTime, type Settings } from './options.ts';
 import type { OutboundClient } from './outbound-client.ts';
-import type { Pauses } from './pauses.ts';
-import type { SubscriptionRegistry } from './subscription-registry.ts';
+import { pause, providerTime, type Settings } from './settings.ts';
+import type { Subscriptions } from './subscriptions.ts';
 
 /** An event in the provider's own words. What is left out gets the usual value. */
 export interface WebhookEvent {
@@ -53,24 +52,23 @@ export interface DeliveryAttempt {
 /** Posts events to the subscriber and repeats them until they are acknowledged with 200 in time. */
 export class WebhookSender {
   readonly #settings: Settings;
-  readonly #subscriptions: SubscriptionRegistry;
+  readonly #subscriptions: Subscriptions;
   readonly #client: OutboundClient;
-  readonly #pauses: Pauses;
-  readonly #signals = new EventEmitter().setMaxListeners(0);
+  readonly #signals: Signals;
+  readonly #closing: AbortSignal;
 
-  constructor(settings: Settings, subscriptions: SubscriptionRegistry, client: OutboundClient, pauses: Pauses) {
+  constructor(
+    settings: Settings,
+    subscriptions: Subscriptions,
+    client: OutboundClient,
+    signals: Signals,
+    closing: AbortSignal,
+  ) {
     this.#settings = settings;
     this.#subscriptions = subscriptions;
     this.#client = client;
-    this.#pauses = pauses;
-  }
-
-  on(listener: (attempt: DeliveryAttempt) => void): void {
-    this.#signals.on('delivery', listener);
-  }
-
-  off(listener: (attempt: DeliveryAttempt) => void): void {
-    this.#signals.off('delivery', listener);
+    this.#signals = signals;
+    this.#closing = closing;
   }
 
   /** Delivers one event; resolves after the acknowledgement or the last attempt, and never rejects. */
@@ -85,8 +83,8 @@ export class WebhookSender {
       const { status, body, error } = await this.#attempt(url, payload, attempt, options);
       const { attempts, delayMs } = this.#settings.redelivery;
       const last = status === 200 || attempt >= attempts;
-      if (!last) await this.#pauses.wait(delayMs);
-      if (!last && !this.#pauses.ended) continue;
+      if (!last) await pause(delayMs, this.#closing);
+      if (!last && !this.#closing.aborted) continue;
       const result = { status, body, ms: performance.now() - startedAt, attempts: attempt };
       const reason = last ? error : 'the simulator was closed';
       return reason === undefined ? result : { ...result, error: reason };

@@ -1,6 +1,5 @@
 import { type EntityId, toEntityId } from './entity-id.ts';
-import { type Place, places } from './places.ts';
-import type { LatLng } from './polyline.ts';
+import { type LatLng, type Place, places } from './places.ts';
 import { hashText, pickOne, seedRandom } from './random.ts';
 import { type ActivityKind, describeRoute, type Route, RouteBook } from './route-book.ts';
 import { type Sport, sportNamed, sports } from './sports.ts';
@@ -28,8 +27,6 @@ export interface ActivityFields {
   points?: readonly LatLng[];
   /** The route as a polyline, instead of a drawn one; distance and ends are then the caller's to give. */
   polyline?: string;
-  /** Size the detail answer is filled up to, with segment efforts. */
-  detailBytes?: number;
 }
 
 export interface NewActivity extends ActivityFields {
@@ -52,9 +49,6 @@ export interface Activity {
   elevationGainMetres: number;
   private: boolean;
   route: Route;
-  detailBytes: number | undefined;
-  /** Kept only for large answers. */
-  detail: Buffer | undefined;
 }
 
 /** Athletes and their activities as the provider knows them. */
@@ -185,8 +179,6 @@ export class World {
       elevationGainMetres: kind === 'indoor' ? 0 : Math.round(climb),
       private: false,
       route,
-      detailBytes: undefined,
-      detail: undefined,
     };
     assignGiven(activity, fields);
     if (fields.name === undefined) activity.name = nameByDaytime(activity);
@@ -211,7 +203,6 @@ const firstNames = [
 const lastNames = ['Abbott', 'Bakker', 'Costa', 'Dietrich', 'Eriksen', 'Fischer', 'Garcia', 'Hughes', 'Ito', 'Kamau'];
 
 function assignGiven(activity: Activity, fields: ActivityFields): void {
-  activity.detail = undefined;
   activity.name = fields.name ?? activity.name;
   if (fields.description !== undefined) activity.description = fields.description;
   if (fields.startDate !== undefined) activity.startMs = new Date(fields.startDate).getTime();
@@ -228,7 +219,6 @@ function assignGiven(activity: Activity, fields: ActivityFields): void {
   activity.elapsedSeconds = fields.elapsedSeconds ?? activity.elapsedSeconds;
   activity.elevationGainMetres = fields.elevationGainMetres ?? activity.elevationGainMetres;
   activity.private = fields.private ?? activity.private;
-  activity.detailBytes = fields.detailBytes ?? activity.detailBytes;
 }
 
 function nameByDaytime(activity: Activity): string {

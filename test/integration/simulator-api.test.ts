@@ -77,13 +77,6 @@ describe('the simulated provider: athletes and activities', () => {
     expect(texts[2]).not.toBe(texts[0]);
   });
 
-  it('fills a detail up to the size of the real ones', async () => {
-    const { id } = simulator.addActivity(athleteId, { detailBytes: 300_000 });
-    const text = await (await get(`/api/v3/activities/${id}`)).text();
-    expect(text.length).toBeGreaterThan(290_000);
-    expect(JSON.parse(text).segment_efforts.length).toBeGreaterThan(100);
-  });
-
   it('shows changes, and nothing once deleted', async () => {
     const { id } = simulator.addActivity(athleteId);
     simulator.updateActivity(id, { name: 'Renamed', sportType: 'Kitesurf', kind: 'indoor' });

@@ -3,7 +3,7 @@ import { type Service, startService } from '../../src/compose.ts';
 import type { Clock } from '../../src/domain/clock.ts';
 import { readConfig } from '../../src/infra/config.ts';
 import { createLogger, createSilentLogger, type Logger } from '../../src/infra/logger.ts';
-import type { SimulatorOptions } from '../../src/simulator/options.ts';
+import type { SimulatorOptions } from '../../src/simulator/settings.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/simulator.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
