@@ -25,7 +25,7 @@ export async function startHttpServer(
 ): Promise<{ url: string; close: () => Promise<void> }> {
   const { host, port } = parts.settings;
   const app = express();
-  app.disable('x-powered-by');
+  app.disable('x-powered-by').enable('case sensitive routing').enable('strict routing');
   app.use(express.urlencoded({ limit: '1mb' }), express.json({ limit: '1mb' }));
   addRoutes((method, path, handler) => app[method](path, takeCall(parts, handler)));
   app.use(takeCall(parts, (request, grant) => (isApi(request.path) && !grant ? unauthorized : unknownPath)));
@@ -54,7 +54,7 @@ function takeCall({ settings, tokens, windows, faults, log, closing }: ServerPar
     const window = windows.windowStartAt(now);
     const owner = grant ?? tokens.peekRefreshToken(request.body?.refresh_token);
     const record = describeCall(request, now, window, owner?.athleteId);
-    const headers = { Date: new Date(now).toUTCString(), ...(isCounted ? windows.headers() : {}) };
+    const rateHeaders = isCounted ? windows.headers() : {};
     response.once('close', () => log.finish(record, record.status));
     log.open(record);
     if (!request.path.startsWith('/tiles/')) await pause(settings.latencyMs, closing);
@@ -65,7 +65,7 @@ function takeCall({ settings, tokens, windows, faults, log, closing }: ServerPar
       const windowEnd = window + settings.intervalMs;
       answer = await (fault === undefined ? usual() : answerWithFault(fault, usual, closing, windowEnd));
     }
-    write(response, record, answer, headers);
+    write(response, record, answer, { Date: new Date(providerTime(settings)).toUTCString(), ...rateHeaders });
     if (answer.ending === undefined) log.finish(record, answer.status);
   };
 }
