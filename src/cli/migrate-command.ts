@@ -32,14 +32,12 @@ Example:
         secrets: readSecrets(),
       });
       const storage = await openStorage(config, logger);
-      let migrations: string[];
-      try {
-        migrations = await migrate({ ...storage, logger });
-      } finally {
-        await storage.close();
-      }
-      if (options.json) terminal.printJson({ migrations });
-      else
-        terminal.print(`The schema is up to date: ${migrations.length} migrations, the last one ${migrations.at(-1)}.`);
+      const { migrations, newer } = await migrate({ ...storage, logger }).finally(() => storage.close());
+      if (options.json) terminal.printJson({ migrations, newer });
+      else if (newer.length > 0)
+        terminal.print(
+          `A newer release made the schema (${newer.join(', ')}); it was left unchanged and serves this one.`,
+        );
+      else terminal.print(`The schema is up to date: the last migration is ${migrations.at(-1)}.`);
     });
 }

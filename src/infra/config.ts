@@ -31,6 +31,10 @@ export function readConfig(env: Environment = process.env): Config {
       `  TOKEN_ENCRYPTION_KEY is missing: ${meaning}; required with DATABASE_URL. Example: TOKEN_ENCRYPTION_KEY=${example}`,
     );
   }
+  if (config.MIGRATE_DATABASE_URL !== undefined && !env.DATABASE_URL?.trim()) {
+    const { meaning, example } = VARIABLES.DATABASE_URL;
+    wrong.push(`  MIGRATE_DATABASE_URL is set without DATABASE_URL: ${meaning}. Example: DATABASE_URL=${example}`);
+  }
   if (
     values.SERVICE_ROLES !== undefined &&
     config.SERVICE_ROLES.includes('web') &&

@@ -1,5 +1,7 @@
 import { readFile } from 'node:fs/promises';
+import { setTimeout } from 'node:timers/promises';
 import type pg from 'pg';
+import type { PgBoss } from 'pg-boss';
 import { systemClock } from '../domain/clock.ts';
 import { createBoss, createQueues } from './boss.ts';
 import { type Database, openDatabase } from './database.ts';
@@ -15,6 +17,7 @@ const LOCK = `hashtextextended('activity-sync migrate', 0)`;
 const OLDEST_SERVER = 150_000; // PostgreSQL 15
 // After so long without a word from its session the server ends it, and with it the lock: its host may be gone.
 const LOCK_IDLE_MS = 60_000;
+const INDEX_POLL_MS = 500;
 const BASELINE = '0001-baseline.sql';
 /** Tables' defaults call its functions, so it comes before the first migration. */
 const CLOCK_FUNCTIONS = 'functions/clock.sql';
@@ -35,11 +38,11 @@ interface MigrateOptions {
  * Brings the database to a release's schema, forward only: each new file of sql/migrations in its own transaction,
  * pg-boss's schema and queues, then the functions of sql/functions, all in one transaction. A schema that a newer
  * release has made is left as it is. Any number of processes may run it at once: one works, the others wait.
- * @returns the names of all applied migrations, in order
+ * @returns the names of all applied migrations, and of those that only a newer release has, in order
  * @throws MigrationError for a server that cannot be reached or is too old, an edited migration, or a schema of a
  * newer release that this one cannot serve with
  */
-export async function migrate(options: MigrateOptions): Promise<string[]> {
+export async function migrate(options: MigrateOptions): Promise<{ migrations: string[]; newer: string[] }> {
   const { logger, lockIdleMs = LOCK_IDLE_MS, release = THIS_RELEASE } = options;
   const onError = (error: Error) =>
     logger.warn('connection lost while migrating', { component: COMPONENT, error: error.message });
@@ -55,14 +58,14 @@ export async function migrate(options: MigrateOptions): Promise<string[]> {
     const lock = await database.pool.connect();
     lock.on('error', onError); // the pool does not listen while a connection is out
     try {
-      await underLock(lock, { lockIdleMs, logger }, async () => {
-        await migrateAlone(database, release, logger);
+      return await underLock(lock, { lockIdleMs, logger }, async () => {
+        const { newer } = await migrateAlone(database, release, logger);
         await grantRights(database, options);
+        return { migrations: (await readApplied(database)).map(({ name }) => name), newer };
       });
     } finally {
       lock.release(true); // closing the connection frees the lock, whatever happened
     }
-    return (await readApplied(database)).map(({ name }) => name);
   } finally {
     await database.close();
   }
@@ -88,11 +91,11 @@ async function checkServer(database: Database): Promise<void> {
 }
 
 /** Runs `work` while this session, kept alive, holds the lock of all migrations. */
-async function underLock(
+async function underLock<T>(
   lock: pg.PoolClient,
   { lockIdleMs, logger }: { lockIdleMs: number; logger: Logger },
-  work: () => Promise<void>,
-): Promise<void> {
+  work: () => Promise<T>,
+): Promise<T> {
   let isAnswerDue = false;
   const giveSignOfLife = async (): Promise<void> => {
     if (isAnswerDue) return;
@@ -108,20 +111,16 @@ async function underLock(
   }
   const signOfLife = systemClock.setInterval(giveSignOfLife, lockIdleMs / 4);
   try {
-    await work();
+    return await work();
   } finally {
     systemClock.clearInterval(signOfLife);
   }
 }
 
-async function migrateAlone(database: Database, release: Release, logger: Logger): Promise<void> {
+async function migrateAlone(database: Database, release: Release, logger: Logger): Promise<SchemaDifference> {
   const boss = createBoss({ database, clock: systemClock, logger, migrate: true, supervise: false });
   const difference = await compareSchema(database, boss, release);
-  const { newer, bossIsBehind } = difference;
-  if (newer.length > 0) {
-    logger.info('schema of a newer release left unchanged', { component: COMPONENT, migrations: newer.join(', ') });
-    return;
-  }
+  if (difference.newer.length > 0) return difference;
   try {
     // Tables' defaults call pg-boss's clock. One that is there is raised last: the migration that announces it to
     // processes of the release before is applied by then.
@@ -130,13 +129,22 @@ async function migrateAlone(database: Database, release: Release, logger: Logger
     await applyMigrations(database, release, difference, logger);
     await boss.start();
     await createQueues(boss);
-    if (bossIsBehind) {
+    if (difference.bossIsBehind) {
       logger.info('pg-boss schema raised', { component: COMPONENT, version: await boss.schemaVersion() });
     }
+    await replaceFunctions(database, release, logger);
+    await waitForIndexes(boss);
+    return difference;
   } finally {
     await boss.stop({ graceful: false, close: false });
   }
-  await replaceFunctions(database, release, logger);
+}
+
+/** pg-boss builds the indexes of a raised schema one after another while it runs; no start of the service does. */
+async function waitForIndexes(boss: PgBoss): Promise<void> {
+  const isBuilding = async () =>
+    (await boss.getBamStatus()).some(({ status }) => status === 'pending' || status === 'in_progress');
+  while (await isBuilding()) await setTimeout(INDEX_POLL_MS);
 }
 
 /** What this file itself keeps: migrations applied, each once, and whose functions the database has. */

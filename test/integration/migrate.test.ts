@@ -1,15 +1,21 @@
 import { readFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ASPECTS, OUTCOMES } from '../../src/domain/job.ts';
+import { BOSS_SCHEMA_VERSION } from '../../src/infra/boss.ts';
 import type { Database } from '../../src/infra/database.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
 import { migrate } from '../../src/infra/migrate.ts';
+import { findSchemaProblem } from '../../src/infra/schema/check-schema.ts';
 import { MigrationError } from '../../src/infra/schema/migration-error.ts';
 import { readMigrations, THIS_RELEASE } from '../../src/infra/schema/release.ts';
 import { createTestDatabase, openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { describeSchema } from '../support/describe-schema.ts';
+import { keepLog } from '../support/kept-log.ts';
+import { makeRelease } from '../support/next-release.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
+
+const BASELINE_BOSS_SCHEMA_VERSION = 43;
 
 let empty: TestDatabase;
 let database: Database;
@@ -21,7 +27,8 @@ afterEach(async () => {
   await database.close();
   await empty.drop();
 });
-const run = () => migrate({ connectionString: empty.url, logger: createSilentLogger() });
+const logger = createSilentLogger();
+const run = () => migrate({ connectionString: empty.url, logger });
 const applied = async () =>
   (await database.query<{ name: string }>('SELECT name FROM schema_migration ORDER BY name')).map(({ name }) => name);
 
@@ -93,6 +100,65 @@ describe('migrate', () => {
     await expect(refusal).rejects.toThrow(MigrationError);
     await expect(refusal).rejects.toThrow(/newer release.*9999-from-the-future/);
     expect(await applied()).toEqual(before);
+  });
+
+  it('refuses a migration that was edited after it had been applied, at a start too', async () => {
+    await run();
+    const edited = await makeRelease(THIS_RELEASE.version, {
+      'migrations/0001-baseline.sql': '-- breaking: edited\nSELECT 1;',
+    });
+    const message =
+      'Applied migrations were edited: 0001-baseline.sql. Restore the files as they were applied, and make the change in a new migration.';
+    await expect(migrate({ connectionString: empty.url, logger, release: edited })).rejects.toThrow(message);
+    expect(await findSchemaProblem(database, edited)).toBe(message);
+    await edited.remove();
+  });
+
+  it('refuses a migration that does not say whether the release before serves with it', async () => {
+    const silent = await makeRelease('0.10.0', {
+      'migrations/0901-note.sql': 'ALTER TABLE activity ADD COLUMN note text;',
+    });
+    await expect(migrate({ connectionString: empty.url, logger, release: silent })).rejects.toThrow(
+      'sql/migrations/0901-note.sql does not say whether the release before serves with it.',
+    );
+    expect(await database.query(`SELECT FROM pg_namespace WHERE nspname = 'pgboss'`)).toEqual([]);
+    await silent.remove();
+  });
+
+  it('replaces the functions when they differ from those of the same release, and only then', async () => {
+    await run();
+    const replaced = 'SELECT replaced_at FROM schema_functions';
+    const first = await database.query(replaced);
+    await run();
+    expect(await database.query(replaced)).toEqual(first);
+    const changed = await makeRelease(THIS_RELEASE.version, {
+      'functions/clock.sql':
+        'CREATE OR REPLACE FUNCTION sync_now() RETURNS timestamptz LANGUAGE sql STABLE AS $$ SELECT now() $$;',
+    });
+    await migrate({ connectionString: empty.url, logger, release: changed });
+    const [body] = await database.query(`SELECT prosrc FROM pg_proc WHERE proname = 'sync_now'`);
+    expect(body).toEqual({ prosrc: ' SELECT now() ' });
+    await changed.remove();
+  });
+
+  it('writes down what it did', async () => {
+    const log = keepLog('info');
+    await migrate({ connectionString: empty.url, logger: log.logger });
+    await migrate({ connectionString: empty.url, logger: log.logger });
+    expect(log.lines.map((line) => JSON.parse(line))).toMatchObject([
+      ...(await migrationNames()).map((migration) => ({ message: 'migration applied', migration })),
+      { message: 'pg-boss schema raised', version: BOSS_SCHEMA_VERSION },
+      {
+        message: 'functions replaced',
+        release: THIS_RELEASE.version,
+        checksum: expect.stringMatching(/^[0-9a-f]{12}$/),
+      },
+    ]);
+  });
+
+  it('names the version of pg-boss’s schema in the migration that raised it', async () => {
+    const raisedTo = (await migrationNames()).flatMap((name) => /-pg-boss-(\d+)\.sql$/.exec(name)?.[1] ?? []);
+    expect(BOSS_SCHEMA_VERSION).toBe(Number(raisedTo.at(-1) ?? BASELINE_BOSS_SCHEMA_VERSION));
   });
 
   it('leaves nothing behind of a migration that fails, and succeeds once the cause is gone', async () => {

@@ -34,6 +34,14 @@ export function openTestDatabase(url: string, maxConnections = 1): Database {
   return openDatabase({ connectionString: url, maxConnections, applicationName: 'test', onError: () => undefined });
 }
 
+/** A role that may log in and nothing else. Remove it after the databases in which it has rights. */
+export async function createTestRole(): Promise<{ name: string; password: string; drop(): Promise<void> }> {
+  const name = `test_${runId()}_${randomUUID().slice(0, 8)}`;
+  const password = randomUUID();
+  await asAdmin((client) => client.query(`CREATE ROLE ${name} LOGIN PASSWORD '${password}'`));
+  return { name, password, drop: () => asAdmin((client) => client.query(`DROP ROLE ${name}`)) };
+}
+
 /** Creates the template unless a caller of this run has; the others wait for it. It gets its name when it is complete. */
 async function ensureTemplate(client: pg.Client): Promise<string> {
   const name = `test_${runId()}_template`;

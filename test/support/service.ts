@@ -1,5 +1,5 @@
 import type { TestClock } from 'pg-boss';
-import { type Service, startService } from '../../src/compose.ts';
+import { type Service, type ServiceOptions, startService } from '../../src/compose.ts';
 import type { Clock } from '../../src/domain/clock.ts';
 import { readConfig } from '../../src/infra/config.ts';
 import { createLogger, createSilentLogger, type Logger } from '../../src/infra/logger.ts';
@@ -21,7 +21,7 @@ export interface Rig {
   /** Stands between the service and its database; for rigs that were started with `proxied`. */
   proxy: Omit<TcpProxy, 'port' | 'setTarget' | 'holdFrom' | 'dropNotifications' | 'connections' | 'opened' | 'close'>;
   /** Starts one more process of the service on the same database (in this Node process). */
-  startReplica(env?: Record<string, string>, clock?: Clock): Promise<Service>;
+  startReplica(env?: Record<string, string>, clock?: Clock, more?: Partial<ServiceOptions>): Promise<Service>;
   /** Connects an athlete, or one again: known to the provider, tokens stored. */
   connectAthlete(name?: string, id?: string): Promise<string>;
   /** Posts a webhook body. */
@@ -94,6 +94,7 @@ export async function startRig(
   const startReplica = async (
     env: Record<string, string> = {},
     clock: Clock | undefined = options.clock,
+    more: Partial<ServiceOptions> = {},
   ): Promise<Service> => {
     const config = readConfig(
       testEnvironment(simulator.url, { PROVIDER_RATE_LIMIT_CAPACITY: '1000000', ...options.env, ...env }),
@@ -104,6 +105,7 @@ export async function startRig(
       encryptionKeys: config.TOKEN_ENCRYPTION_KEY?.split(',') ?? [],
       logger,
       ...(clock ? { clock } : {}),
+      ...more,
     });
     services.push(service);
     return service;

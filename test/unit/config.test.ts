@@ -68,6 +68,17 @@ describe('the configuration', () => {
     expect(readConfig({ ...REQUIRED, PROVIDER_AUTO_SYNC_ENABLED: given }).PROVIDER_AUTO_SYNC_ENABLED).toBe(enabled);
   });
 
+  it('migrates at a start unless MIGRATE_ON_START is false', () => {
+    expect(readConfig(REQUIRED).MIGRATE_ON_START).toBe(true);
+    expect(readConfig({ ...REQUIRED, MIGRATE_ON_START: 'false' }).MIGRATE_ON_START).toBe(false);
+  });
+
+  it('asks for DATABASE_URL beside MIGRATE_DATABASE_URL: an embedded database has one role', () => {
+    expect(messageOf({ ...REQUIRED, MIGRATE_DATABASE_URL: 'postgres://owner@db/sync' })).toContain(
+      'MIGRATE_DATABASE_URL is set without DATABASE_URL',
+    );
+  });
+
   it('takes a comma list of roles, and asks for the verify token of the role web alone', () => {
     const { PROVIDER_VERIFY_TOKEN, ...rest } = REQUIRED;
     expect(PROVIDER_VERIFY_TOKEN).toBeDefined();

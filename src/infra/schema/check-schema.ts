@@ -96,7 +96,7 @@ export async function checkSchema(options: {
     );
   }
   if (newer.length > 0) {
-    logger.info('schema of a newer release in use, unchanged', { component: 'migrate', migrations: newer.join(', ') });
+    logger.info('schema of a newer release in use', { component: 'migrate', migrations: newer.join(', ') });
   }
 }
 
