@@ -51,6 +51,11 @@ export function readConfig(env: Environment = process.env): Config {
   return config;
 }
 
+/** Whether npm runs this process, as the script of a package. */
+export function isRunByNpm(env: Environment = process.env): boolean {
+  return env.npm_lifecycle_event !== undefined;
+}
+
 /** The options of Node itself, those of the command line last: it is the last of a name that counts. */
 export function readNodeOptions(env: Environment = process.env): string[] {
   return [...(env.NODE_OPTIONS ?? '').split(/\s+/), ...process.execArgv];
