@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Service, startService } from './compose.ts';
 import { readConfig } from './infra/config.ts';
 import { removeEmbeddedPostgres } from './infra/embedded-postgres.ts';
+import { findFreePort } from './infra/free-port.ts';
 import { createLogger } from './infra/logger.ts';
 import { migrate } from './infra/migrate.ts';
 import { hearStopSignal } from './infra/stop-signal.ts';
@@ -24,7 +24,7 @@ async function demo(): Promise<void> {
   const dataDir = await mkdtemp(join(tmpdir(), 'activity-sync-demo-'));
   await chmod(dataDir, 0o755); // as root, PostgreSQL runs under another account, which must reach it
   const simulator = await startSimulator({ latencyMs: 20 });
-  const port = await freePort(3000);
+  const port = await findFreePort(3000);
   const adminToken = randomBytes(12).toString('hex');
   const config = readConfig({
     PROVIDER_CLIENT_ID: simulator.settings.clientId,
@@ -141,20 +141,6 @@ function pause(ms: number): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms).unref();
   });
-}
-
-/** The wanted port, or any free one when it is taken. */
-async function freePort(wanted: number): Promise<number> {
-  const tryPort = (port: number) =>
-    new Promise<number | undefined>((resolve) => {
-      const probe = createServer();
-      probe.once('error', () => resolve(undefined));
-      probe.listen(port, () => {
-        const address = probe.address();
-        probe.close(() => resolve(typeof address === 'object' && address ? address.port : undefined));
-      });
-    });
-  return (await tryPort(wanted)) ?? (await tryPort(0)) ?? 0;
 }
 
 await demo();

@@ -1,8 +1,7 @@
-import { randomBytes } from 'node:crypto';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from './config.ts';
 import { startEmbeddedPostgres } from './embedded-postgres.ts';
+import { keepSecret, readKeptSecret } from './kept-secret.ts';
 import type { Logger } from './logger.ts';
 
 /** Where the service keeps its data, and the keys that encrypt tokens there. */
@@ -39,30 +38,12 @@ export async function openStorage(
     ...(onDatabaseEnd ? { onUnexpectedEnd: onDatabaseEnd } : {}),
   });
   const keyFile = join(config.DATA_DIR, 'token-encryption.key');
+  // What a key that was made here has sealed must still open after one was configured.
+  const keptKey = configuredKeys ? await readKeptSecret(keyFile) : await keepSecret(keyFile);
   return {
     connectionString: embedded.connectionString,
     migrationUrl: embedded.connectionString,
-    encryptionKeys: configuredKeys ? [...configuredKeys, ...(await readKeptKey(keyFile))] : [await keepKey(keyFile)],
+    encryptionKeys: [...(configuredKeys ?? []), ...(keptKey === undefined ? [] : [keptKey])],
     close: () => embedded.stop(),
   };
-}
-
-/** The key that was made here before one was configured: what it has sealed must still open. */
-async function readKeptKey(file: string): Promise<string[]> {
-  try {
-    return [(await readFile(file, 'utf8')).trim()];
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw error;
-  }
-}
-
-async function keepKey(file: string): Promise<string> {
-  await mkdir(join(file, '..'), { recursive: true });
-  try {
-    await writeFile(file, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx' });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  }
-  return (await readFile(file, 'utf8')).trim();
 }

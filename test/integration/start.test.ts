@@ -61,6 +61,20 @@ describe('a start that cannot succeed', () => {
     expect(said.join('\n')).not.toMatch(/stop/i); // no server was left running
   });
 
+  it('for a data folder that cannot be created ends with 1 within five seconds and says so', async () => {
+    const startedAt = performance.now();
+    const { code, printed } = await start(
+      testEnvironment('http://127.0.0.1:1', { DATA_DIR: '/proc/x', LOG_LEVEL: 'error' }),
+    );
+    expect({ code, printed }).toEqual({
+      code: 1,
+      printed: expect.stringMatching(
+        /^The folder \/proc\/x, needed by the embedded PostgreSQL, cannot be created .+\n$/,
+      ),
+    });
+    expect(performance.now() - startedAt).toBeLessThan(5000);
+  });
+
   it('prints no password of the database that it cannot reach', async () => {
     const { code, printed } = await start(
       testEnvironment('http://127.0.0.1:1', { DATABASE_URL: 'postgres://sync:hunter2-secret@127.0.0.1:1/sync' }),
@@ -114,6 +128,47 @@ describe('a process that is asked to stop', () => {
       code: 0,
       printed: expect.stringContaining('service stopped'),
     });
+  });
+
+  it('stops its own database without a warning', async () => {
+    folder = await mkdtemp(join(tmpdir(), 'activity-sync-start-'));
+    await chmod(folder, 0o755);
+    const started = startServiceProcess(
+      testEnvironment('http://127.0.0.1:1', {
+        PORT: String(await freePort()),
+        DATA_DIR: join(folder, 'data'),
+        LOG_LEVEL: 'warn',
+      }),
+    );
+    await started.ready();
+    expect({ code: await started.end('SIGTERM'), printed: started.output() }).toEqual({ code: 0, printed: '' });
+  });
+
+  it.each(['SIGTERM', 'SIGKILL'] as const)('by a %s to npm alone ends, and its database with it', async (signal) => {
+    folder = await mkdtemp(join(tmpdir(), 'activity-sync-start-'));
+    await chmod(folder, 0o755);
+    const dataDir = join(folder, 'data');
+    const npm = spawn('npm', ['start'], {
+      cwd: fileURLToPath(new URL('../..', import.meta.url)),
+      env: {
+        ...MACHINE_ENVIRONMENT,
+        ...testEnvironment('http://127.0.0.1:1', { PORT: String(await freePort()), DATA_DIR: dataDir }),
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let printed = '';
+    npm.stdout.on('data', (chunk) => {
+      printed += chunk;
+    });
+    // The pipe closes when every process that writes to it has ended.
+    const end = once(npm, 'close');
+    await until(() => printed.includes('service started'), 'the start of the service', 30_000);
+    npm.kill(signal);
+    await end;
+    expect(printed).toContain('service stopped');
+    await removeEmbeddedPostgres({ dataDir, log: () => undefined }); // refused while a server runs
+    expect(npm.signalCode).toBe(signal === 'SIGKILL' ? 'SIGKILL' : null);
+    expect(npm.exitCode).toBe(signal === 'SIGKILL' ? null : 0);
   });
 
   it('leaves nothing of a demo that has hardly begun', async () => {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { chmod, glob, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -12,6 +12,7 @@ export const ADMIN_URL_VARIABLE = 'TEST_ADMIN_DATABASE_URL';
 export const RUN_ID_VARIABLE = 'TEST_RUN_ID';
 
 const FOLDER_PREFIX = 'activity-sync-test-';
+const STARTED_AFTER_MS = 600_000;
 
 /** The database server of one Jest run. */
 export interface ServerForTests {
@@ -61,17 +62,18 @@ export async function startServerForTests(): Promise<ServerForTests> {
   }
 }
 
-/** Removes what earlier runs left behind that were killed: a server in a folder that no later run would look into. */
+/** Removes the folders of earlier runs that were killed; their servers ended with them. */
 async function removeLeftovers(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const dataDir = join(tmpdir(), name);
-    // Without a claim the folder belongs to a run that is just starting or clearing up.
-    if (!name.startsWith(FOLDER_PREFIX) || (await glob(join(dataDir, '*.claims/claim-*')).next()).done) continue;
+    if (!name.startsWith(FOLDER_PREFIX)) continue;
     try {
-      await removeDataFolder(dataDir);
+      // A younger one may belong to a run that is just starting.
+      if (Date.now() - (await stat(dataDir)).mtimeMs > STARTED_AFTER_MS) await removeDataFolder(dataDir);
     } catch (error) {
-      // Its run lives, or it is another user's.
-      if (!(error instanceof EmbeddedPostgresError)) throw error;
+      // Its run lives, it is another user's, or another run has removed it.
+      const isGone = (error as NodeJS.ErrnoException).code === 'ENOENT';
+      if (!isGone && !(error instanceof EmbeddedPostgresError)) throw error;
     }
   }
 }

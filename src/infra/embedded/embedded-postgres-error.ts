@@ -1,12 +1,12 @@
 /**
  * What stopped the embedded PostgreSQL:
- * - `ALREADY_RUNNING`: a living process runs the server of this data folder
+ * - `ALREADY_RUNNING`: a server runs on this data folder
  * - `UNSUPPORTED_PLATFORM`, `BINARIES_UNUSABLE`: the package brings nothing that runs here
- * - `NO_SERVER_USER`: started as root, and no unprivileged user to run the server as
+ * - `NO_SERVER_USER`: started as root, and no unprivileged account to run the server as
  * - `CLUSTER_MISSING`, `CLUSTER_UNUSABLE`: the data is not where it was, or not usable by this server
  * - `FOLDER_UNUSABLE`: a folder for the data cannot be created or written
- * - `INITDB_FAILED`, `START_FAILED`, `STOP_FAILED`: PostgreSQL's own complaint, quoted in the message
- * - `ENDED`: the running server ended by itself
+ * - `INITDB_FAILED`, `START_FAILED`: PostgreSQL's own complaint, quoted in the message
+ * - `ENDED`: the running server ended unexpectedly
  */
 export type EmbeddedPostgresErrorCode =
   | 'ALREADY_RUNNING'
@@ -18,10 +18,9 @@ export type EmbeddedPostgresErrorCode =
   | 'FOLDER_UNUSABLE'
   | 'INITDB_FAILED'
   | 'START_FAILED'
-  | 'STOP_FAILED'
   | 'ENDED';
 
-/** The embedded PostgreSQL cannot start, run or stop; the message says why and what to do. */
+/** The embedded PostgreSQL cannot start or go on; the message says why and what to do. */
 export class EmbeddedPostgresError extends Error {
   override name = 'EmbeddedPostgresError';
   readonly code: EmbeddedPostgresErrorCode;

@@ -3,55 +3,26 @@ import { dirname, resolve } from 'node:path';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
 
 /**
- * Creates the data folder where it is missing, and checks that this process can write into it.
+ * Creates a folder where it is missing, open to every account, and checks that this process can write into it.
  * @returns its absolute path without symbolic links
  * @throws EmbeddedPostgresError `FOLDER_UNUSABLE`
  */
-export async function openDataFolder(path: string): Promise<string> {
+export async function openFolder(path: string): Promise<string> {
+  const folder = resolve(path);
   try {
-    if (!(await exists(path))) {
-      await mkdir(path, { recursive: true });
-      await inheritOwner(resolve(path));
-    }
-    await access(path, constants.R_OK | constants.W_OK | constants.X_OK);
-    return await realpath(path);
+    await createFolder(folder);
+    await access(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+    return await realpath(folder);
   } catch (error) {
-    throw folderUnusable(
-      resolve(path),
-      error,
-      'Make it writable for the user of this process, or choose another DATA_DIR.',
+    throw new EmbeddedPostgresError(
+      'FOLDER_UNUSABLE',
+      `The folder ${folder}, needed by the embedded PostgreSQL, cannot be created or written: ${(error as Error).message}. Make it writable for the user of this process, choose another DATA_DIR, or set DATABASE_URL.`,
+      { cause: error },
     );
   }
 }
 
-/**
- * Creates folders that every account may enter, whatever the umask.
- * @throws EmbeddedPostgresError `FOLDER_UNUSABLE`
- */
-export async function createOpenFolders(...folders: string[]): Promise<void> {
-  for (const folder of folders) {
-    try {
-      if (await exists(folder)) continue;
-      await mkdir(folder, { recursive: true });
-      await chmod(folder, 0o755);
-    } catch (error) {
-      throw folderUnusable(
-        folder,
-        error,
-        'Make that possible, start the service as an ordinary user, or set DATABASE_URL.',
-      );
-    }
-  }
-}
-
-/** Gives what root created to the owner of the folder it lies in, who may start the service without root next time. */
-export async function inheritOwner(path: string): Promise<void> {
-  if (process.getuid?.() !== 0) return;
-  const { uid, gid } = await stat(dirname(path));
-  await chown(path, uid, gid);
-}
-
-/** Whether something stands at the path. */
+/** Whether a file or folder exists at the path; a symbolic link to nothing does not. */
 export async function exists(path: string): Promise<boolean> {
   try {
     await stat(path);
@@ -62,10 +33,16 @@ export async function exists(path: string): Promise<boolean> {
   }
 }
 
-function folderUnusable(folder: string, error: unknown, remedy: string): EmbeddedPostgresError {
-  return new EmbeddedPostgresError(
-    'FOLDER_UNUSABLE',
-    `The folder ${folder}, needed by the embedded PostgreSQL, cannot be created or written: ${(error as Error).message}. ${remedy}`,
-    { cause: error },
-  );
+/** Folder by folder: Node's own recursive mkdir never returns for a path under /proc. */
+async function createFolder(folder: string): Promise<void> {
+  if (await exists(folder)) return;
+  await createFolder(dirname(folder));
+  await mkdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
+  await chmod(folder, 0o755);
+  if (process.getuid?.() !== 0) return;
+  // Its owner may start the service without root next time.
+  const { uid, gid } = await stat(dirname(folder));
+  await chown(folder, uid, gid);
 }
