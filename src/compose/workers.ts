@@ -6,11 +6,10 @@ import { createTileSource, type TileSource } from '../thumbnail/tile-source.ts';
 import { FetchWorker, holdMsOf } from '../workers/fetch-worker.ts';
 import { HistoryRecorder } from '../workers/history-recorder.ts';
 import { KeyRotation } from '../workers/key-rotation.ts';
+import { ListWorker } from '../workers/list-worker.ts';
 import { MetricsCollector } from '../workers/metrics-collector.ts';
-import { PollingWorker } from '../workers/polling-worker.ts';
 import { Rescuer } from '../workers/rescuer.ts';
 import { Retention } from '../workers/retention.ts';
-import { SyncWorker } from '../workers/sync-worker.ts';
 import { ThumbnailWorker } from '../workers/thumbnail-worker.ts';
 import type { Parts } from './parts.ts';
 
@@ -52,10 +51,10 @@ export function createWorkers(parts: Parts): { workers: Worker[]; recorder: Hist
   if (has('thumbnail')) {
     workers.push(new ThumbnailWorker({ ...parts, sizePx: config.THUMBNAIL_SIZE, debug: config.THUMBNAIL_DEBUG, map }));
   }
-  if (has('polling')) {
-    workers.push(new PollingWorker({ ...parts, listPage, backoff, random, stopAfter: config.POLLING_STOP_AFTER }));
+  if (has('polling') || has('fetch')) {
+    const stopAfter = config.POLLING_STOP_AFTER;
+    workers.push(new ListWorker({ ...parts, listPage, backoff, random, stopAfter, polls: has('polling') }));
   }
-  if (has('polling') || has('fetch')) workers.push(new SyncWorker({ ...parts, listPage, backoff, random }));
   return { workers, recorder: new HistoryRecorder(parts), close: () => map?.close() };
 }
 

@@ -9,6 +9,7 @@ import { nameOf, type Provider } from '../provider/client.ts';
 import { reopenJobs } from '../queue/requests.ts';
 import { lockTokens, saveAthlete } from '../store/athletes.ts';
 import { findJobsRefusedForAthlete, lockJobsOfAthlete } from '../store/fetch-jobs.ts';
+import { visitAtOnce } from '../store/polling-sweeps.ts';
 import { sealTokens } from './access-token.ts';
 
 /** The callback cannot be accepted: a forged or old state, or an answer without an athlete. */
@@ -23,7 +24,7 @@ export interface ConnectAthlete {
   begin(): string;
   /**
    * Exchanges the code for tokens and keeps them; an athlete who connects again loses nothing, and what
-   * failed for want of access is tried again.
+   * failed for want of access is tried again. Polling visits them at once.
    * @param scope what the athlete granted, which may be less than was asked for
    * @throws ConnectError; ProviderError
    */
@@ -94,7 +95,9 @@ export function createConnectAthlete(deps: {
           ...sealTokens(deps.secretBox, tokens),
         });
         await notify(tx, 'athlete');
-        return scopeSuffices ? reopenJobs(deps.boss, tx, await findJobsRefusedForAthlete(tx, athleteId)) : 0;
+        if (!scopeSuffices) return 0;
+        await visitAtOnce(tx, athleteId);
+        return reopenJobs(deps.boss, tx, await findJobsRefusedForAthlete(tx, athleteId));
       });
       deps.logger.info('athlete connected', { component: 'connect', athleteId, scope, reopenedJobs: reopened });
       return { athleteId, name, scopeSuffices };

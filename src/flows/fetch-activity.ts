@@ -1,4 +1,3 @@
-import type { Activity } from '../domain/activity.ts';
 import type { Provider } from '../provider/client.ts';
 import { ProviderError } from '../provider/errors.ts';
 import type { ActivityDetail } from '../provider/schemas.ts';
@@ -6,6 +5,7 @@ import type { Budget } from '../queue/budget.ts';
 import type { Run } from '../queue/claim.ts';
 import type { LastCall, Settlement } from '../queue/settlement.ts';
 import { type AccessTokens, ReconnectError } from './access-token.ts';
+import { toActivity } from './to-activity.ts';
 
 export interface FetchDependencies {
   provider: Pick<Provider, 'getActivity'>;
@@ -161,21 +161,4 @@ function now(): LastCall {
 
 function answerOf({ status, providerMessage }: ProviderError): string {
   return `The provider answered HTTP ${status}${providerMessage ? ` (${providerMessage})` : ''}`;
-}
-
-/** The provider's answer as the service stores it. */
-function toActivity(run: Run, detail: ActivityDetail): Activity {
-  return {
-    activityId: run.activityId,
-    athleteId: run.athleteId,
-    name: detail.name,
-    sportType: detail.sport_type ?? detail.type ?? 'Unknown',
-    startDate: detail.start_date,
-    timezone: detail.timezone,
-    distanceM: detail.distance,
-    movingTimeS: Math.round(detail.moving_time),
-    elapsedTimeS: Math.round(detail.elapsed_time),
-    elevationGainM: detail.total_elevation_gain,
-    private: detail.private,
-  };
 }

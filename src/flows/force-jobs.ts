@@ -14,7 +14,9 @@ import { changeJobsInBatches } from './job-batches.ts';
  */
 export async function forceJobs(
   deps: { database: Database; boss: PgBoss },
-  filter: JobFilter, signal: AbortSignal): Promise<number> {
+  filter: JobFilter,
+  signal: AbortSignal,
+): Promise<number> {
   return changeJobsInBatches(deps.database, filter, (tx, ids) => forceBatch(deps.boss, tx, ids), { signal });
 }
 

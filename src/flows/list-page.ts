@@ -1,3 +1,4 @@
+import type { Activity } from '../domain/activity.ts';
 import type { Int64 } from '../domain/int64.ts';
 import type { Reason } from '../domain/job.ts';
 import type { Database } from '../infra/database.ts';
@@ -8,49 +9,53 @@ import { ProviderError } from '../provider/errors.ts';
 import type { ActivitySummary } from '../provider/schemas.ts';
 import type { Budget } from '../queue/budget.ts';
 import { findTokens, lockTokens, setAthleteState } from '../store/athletes.ts';
+import type { ListCursor } from '../store/list-walks.ts';
+import type { NewSyncItem } from '../store/sync-items.ts';
 import { type AccessTokens, ReconnectError } from './access-token.ts';
 import { stopForThrottle } from './throttled.ts';
-
-/**
- * Where a walk through an athlete's list stands. The next page is asked for by the oldest start seen, not
- * by number: activities that come or go meanwhile shift nothing.
- */
-export interface ListCursor {
-  /** Upper bound of the page, epoch seconds, exclusive. */
-  beforeS: number;
-  /** Counts on only while activities that start in one and the same second fill a page. */
-  page: number;
-  /** Activities of the second at the bound, which were on the page before already. */
-  boundary: readonly Int64[];
-}
+import { toActivity } from './to-activity.ts';
 
 /** An activity as the list shows it. */
-export interface ListedActivity {
-  activityId: Int64;
-  startDate: Date;
-  name: string;
-  sportType: string;
-  distanceM: number;
-  movingTimeS: number;
-  elapsedTimeS: number;
-  private: boolean;
+export type ListedActivity = Omit<Activity, 'startDate'> & { startDate: Date };
+
+/** `activities` newest first, without those seen before; `full` when as many came as were asked for. */
+export interface ListedPage {
+  activities: ListedActivity[];
+  oldest: Date | undefined;
+  full: boolean;
+  next: ListCursor;
+}
+
+/** Only an empty page ends a list: a short one may have a successor. */
+export const endsList = ({ activities, full }: ListedPage): boolean => activities.length === 0 && !full;
+
+/** What a walk does with a page. */
+export interface PageDecision {
+  fetches: { activityId: Int64; force: boolean }[];
+  /** The fetches that a manual sync waits for. */
+  items?: NewSyncItem[];
+  listed: number;
+  /** The athlete's list is read no further. */
+  isOver: boolean;
+  knownInARow: number;
+  /** What webhooks should have brought. */
+  drift?: Record<'missed' | 'changed' | 'vanished', number>;
 }
 
 /** What came of asking for one page. */
 export type PageAnswer =
-  /** `activities` newest first, without those seen before; `full` when as many came as were asked for. */
-  | { kind: 'page'; activities: ListedActivity[]; oldest: Date | undefined; full: boolean; next: ListCursor }
-  /** Nobody may call the provider for this reason before then. */
+  | ({ kind: 'page' } & ListedPage)
+  /** The budget is closed for this reason until then. */
   | { kind: 'wait'; until: Date }
-  /** The athlete must connect again, and is shown so. */
+  /** The athlete must reconnect, and is shown so. */
   | { kind: 'refused'; error: string }
-  /** No usable answer just now. */
+  /** No usable answer; worth another try. */
   | { kind: 'failed'; error: string };
 
 /**
  * Asks for one page of an athlete's list, out of the shared budget. A rejected token is refreshed once; a
- * second 401, or a 403, shows the athlete as needing to reconnect; a 429 stops everyone. Throws when the
- * signal aborts the call.
+ * second 401 shows the athlete as `reconnect`, a 403 as `scope`; a 429 stops every replica. Asks nothing for
+ * an athlete who is not healthy. Throws when the signal aborts the call.
  * @param perPage PER_PAGE, or fewer for the first page
  */
 export type ListPage = (
@@ -69,86 +74,82 @@ export interface ListDependencies {
 
 export function createListPage(deps: ListDependencies): ListPage {
   return async (request, signal) => {
-    let connectedAt: string | undefined;
+    const { athleteId } = request;
+    const tokens = await findTokens(deps.database, athleteId);
+    if (tokens && tokens.state !== 'healthy')
+      return { kind: 'refused', error: `The athlete's state is ${tokens.state}. Reconnect them first.` };
     try {
-      const tokens = await findTokens(deps.database, request.athleteId);
-      connectedAt = tokens?.connectedAt;
-      const token = await deps.accessTokens.get(request.athleteId, tokens);
-      let answer = await callForPage(deps, request, token, signal);
-      if (answer === 'rejected') {
-        const fresh = await deps.accessTokens.get(request.athleteId, undefined, token);
-        answer = await callForPage(deps, request, fresh, signal);
-      }
-      if (answer === 'rejected') return await showReconnect(deps, request.athleteId, connectedAt, 401, REJECTED_TWICE);
-      return answer;
+      const token = await deps.accessTokens.get(athleteId, tokens);
+      return await callForPage(deps, request, token, signal).catch(async (error: unknown) => {
+        if (!(error instanceof ProviderError && error.code === 'UNAUTHORIZED')) throw error;
+        const fresh = await deps.accessTokens.get(athleteId, undefined, token);
+        return callForPage(deps, request, fresh, signal);
+      });
     } catch (error) {
       signal.throwIfAborted();
-      return await answerOfError(deps, request.athleteId, connectedAt, error);
+      if (error instanceof ReconnectError) return { kind: 'refused', error: error.message };
+      if (!(error instanceof ProviderError)) throw error;
+      switch (error.code) {
+        case 'THROTTLED':
+          return { kind: 'wait', until: await stopForThrottle(deps, error, error.message) };
+        case 'UNAUTHORIZED':
+          return refuse(deps, athleteId, tokens?.connectedAt, 'reconnect', `${error.message} ${REJECTED_TWICE}`);
+        case 'FORBIDDEN':
+          return refuse(deps, athleteId, tokens?.connectedAt, 'scope', `${error.message} ${INSUFFICIENT_SCOPE}`);
+        default:
+          return { kind: 'failed', error: error.message };
+      }
     }
   };
 }
 
-const REJECTED_TWICE = 'The provider refuses the list of activities also with a fresh token (401).';
+const REJECTED_TWICE = 'The token is rejected even after a refresh: reconnect the athlete.';
+const INSUFFICIENT_SCOPE =
+  'Insufficient scope to list activities: reconnect the athlete, and allow their activities to be read.';
 
 async function callForPage(
   deps: ListDependencies,
   request: Parameters<ListPage>[0],
   token: string,
   signal: AbortSignal,
-): Promise<PageAnswer | 'rejected'> {
-  const { cursor, perPage } = request;
-  const until = await deps.budget.take(request.reason);
-  if (until) return { kind: 'wait', until };
-  try {
-    const page = { before: cursor.beforeS, page: cursor.page, perPage };
-    return readPage(cursor, await deps.provider.listActivities(token, page, signal), perPage);
-  } catch (error) {
-    if (error instanceof ProviderError && error.code === 'UNAUTHORIZED') return 'rejected';
-    throw error;
-  }
-}
-
-async function answerOfError(
-  deps: ListDependencies,
-  athleteId: Int64,
-  connectedAt: string | undefined,
-  error: unknown,
 ): Promise<PageAnswer> {
-  if (error instanceof ReconnectError) return { kind: 'refused', error: error.message };
-  if (!(error instanceof ProviderError)) throw error;
-  switch (error.code) {
-    case 'THROTTLED':
-      return { kind: 'wait', until: await stopForThrottle(deps, error, error.message) };
-    case 'UNAUTHORIZED':
-    case 'FORBIDDEN':
-      return showReconnect(deps, athleteId, connectedAt, error.status ?? 403, error.message);
-    default:
-      return { kind: 'failed', error: error.message };
-  }
+  const { reason, perPage, cursor } = request;
+  const until = await deps.budget.take(reason);
+  if (until) return { kind: 'wait', until };
+  const page = { before: cursor.beforeS, page: cursor.page, perPage };
+  return readPage(request, await deps.provider.listActivities(token, page, signal));
 }
 
-/** @param connectedAt when the athlete had last connected as the list was asked for */
-async function showReconnect(
+/**
+ * Shows the athlete in the state, unless they connected in the meantime.
+ * @param connectedAt when they had last connected as the list was asked for
+ */
+async function refuse(
   deps: ListDependencies,
   athleteId: Int64,
   connectedAt: string | undefined,
-  status: number,
+  state: 'reconnect' | 'scope',
   error: string,
 ): Promise<PageAnswer> {
-  deps.metrics.authorisationFailures.inc({ code: String(status) });
+  deps.metrics.authorisationFailures.inc({ code: state === 'scope' ? '403' : '401' });
   return deps.database.transaction(async (tx): Promise<PageAnswer> => {
     await lockTokens(tx, athleteId); // an athlete who connects just now waits, or is seen
     const athlete = await findTokens(tx, athleteId);
     if (athlete && athlete.connectedAt !== connectedAt)
-      return { kind: 'failed', error: 'The athlete connected again while their list was asked for.' };
-    await setAthleteState(tx, athleteId, 'reconnect', error);
+      return { kind: 'failed', error: 'The athlete reconnected while their list was asked for.' };
+    await setAthleteState(tx, athleteId, state, error);
     return { kind: 'refused', error };
   });
 }
 
-function readPage(cursor: ListCursor, summaries: readonly ActivitySummary[], perPage: number): PageAnswer {
+function readPage(
+  { athleteId, cursor, perPage }: Parameters<ListPage>[0],
+  summaries: readonly ActivitySummary[],
+): PageAnswer {
   const seen = new Set(cursor.boundary);
-  const listed = summaries.map(toListed).sort((a, b) => b.startDate.getTime() - a.startDate.getTime());
+  const listed = summaries
+    .map((one) => ({ ...toActivity({ activityId: one.id, athleteId }, one), startDate: new Date(one.start_date) }))
+    .sort((a, b) => b.startDate.getTime() - a.startDate.getTime());
   return {
     kind: 'page',
     activities: listed.filter(({ activityId }) => !seen.has(activityId)),
@@ -177,18 +178,5 @@ export function nextCursor(
     // Page numbers count in whole pages: a smaller first page is asked for again in full.
     page: perPage < PER_PAGE ? 1 : cursor.page + 1,
     boundary: [...new Set([...cursor.boundary, ...ofOldestSecond])],
-  };
-}
-
-function toListed(summary: ActivitySummary): ListedActivity {
-  return {
-    activityId: summary.id,
-    startDate: new Date(summary.start_date),
-    name: summary.name,
-    sportType: summary.sport_type ?? summary.type ?? 'Unknown',
-    distanceM: summary.distance,
-    movingTimeS: Math.round(summary.moving_time),
-    elapsedTimeS: Math.round(summary.elapsed_time),
-    private: summary.private,
   };
 }

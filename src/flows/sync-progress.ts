@@ -5,35 +5,34 @@ import type { Budget, BudgetState } from '../queue/budget.ts';
 import { findTokens } from '../store/athletes.ts';
 import { cancelSync, createSync, findSync, listSyncs, type StoredSync, type SyncRequest } from '../store/syncs.ts';
 
-/** How a sync stands, as the admin interface and the command line show it. */
-export interface SyncProgress {
-  id: Int64;
-  /** Null: all athletes. */
-  athleteId: Int64 | null;
+type Unchanged =
+  | 'id'
+  | 'athleteId'
+  | 'force'
+  | 'athletes'
+  | 'pages'
+  | 'listed'
+  | 'queued'
+  | 'fetched'
+  | 'fetchesFailed'
+  | 'error';
+
+/** A manual sync and its progress, as the admin interface and the command line show it. Times are ISO 8601. */
+export interface SyncProgress extends Pick<StoredSync, Unchanged> {
   /** `waiting`: running, but nothing can be done before the budget opens or a retry is due. */
-  state: 'running' | 'waiting' | 'finished' | 'cancelled' | 'failed';
-  force: boolean;
+  state: StoredSync['state'] | 'waiting';
   after: string | null;
   before: string;
-  athletes: { total: number; listed: number; failed: number };
-  pages: number;
-  /** Activities seen in the lists. */
-  listed: number;
-  /** Fetches asked for: those of `listed` that were not stored, or all of them with force; each also where it waited already. */
-  queued: number;
-  fetched: number;
-  fetchesFailed: number;
   /** Fetches in all, once every list is read; null before. */
   total: number | null;
   waitingUntil: string | null;
   /** From the budget's pace and the athletes' cooldown, for what is known so far; null when it has ended. */
   expectedEnd: string | null;
-  error: string | null;
   createdAt: string;
   finishedAt: string | null;
 }
 
-/** Bulk syncs asked for by hand. */
+/** Manual syncs. */
 export interface Syncs {
   /** @throws SyncRefusedError when there is no athlete whose list can be read, or `after` is still to come */
   start(request: SyncRequest): Promise<Int64>;
@@ -100,23 +99,15 @@ export function createSyncs(deps: {
 function toProgress(sync: StoredSync, budget: BudgetState, now: number, cooldownMs: number): SyncProgress {
   const running = sync.state === 'running';
   const waitingUntil = running ? waitOf(sync, budget) : null;
+  const { state, afterS, beforeS, openItems, busiestAthlete, visits, ...shown } = sync;
   return {
-    id: sync.id,
-    athleteId: sync.athleteId,
-    state: waitingUntil ? 'waiting' : sync.state,
-    force: sync.force,
-    after: sync.afterS === null ? null : isoOf(sync.afterS),
-    before: isoOf(sync.beforeS),
-    athletes: { total: sync.athletes, listed: sync.athletesListed, failed: sync.athletesFailed },
-    pages: sync.pages,
-    listed: sync.listed,
-    queued: sync.queued,
-    fetched: sync.fetched,
-    fetchesFailed: sync.fetchesFailed,
-    total: sync.walks === 0 && sync.state !== 'cancelled' ? sync.queued : null,
+    ...shown,
+    state: waitingUntil ? 'waiting' : state,
+    after: afterS === null ? null : isoOf(afterS),
+    before: isoOf(beforeS),
+    total: visits === 0 && state !== 'cancelled' ? sync.queued : null,
     waitingUntil: waitingUntil?.toISOString() ?? null,
     expectedEnd: running ? new Date(forecast(sync, budget, now, cooldownMs)).toISOString() : null,
-    error: sync.error,
     createdAt: sync.createdAt.toISOString(),
     finishedAt: sync.finishedAt?.toISOString() ?? null,
   };
@@ -146,8 +137,8 @@ function forecast(sync: StoredSync, budget: BudgetState, now: number, cooldownMs
     callsPerWindow: Math.floor(budget.capacity * BACKGROUND_SHARE),
     callsUsed: budget.backgroundUsed,
     daily: ofDay === undefined ? undefined : { left: Math.max(0, ofDay - used), limit: ofDay },
-    calls: openFetches + sync.walks,
-    callsOfBusiestAthlete: sync.athletes === 1 ? openFetches : Math.min(openFetches, sync.busiestAthlete),
+    calls: openFetches + sync.visits,
+    callsOfBusiestAthlete: sync.athletes.total === 1 ? openFetches : Math.min(openFetches, sync.busiestAthlete),
     cooldownMs,
   });
 }

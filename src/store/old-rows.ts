@@ -18,8 +18,8 @@ const DELETE_BATCH: Record<KeptForATime, string> = {
     SELECT activity_id FROM activity_tombstone WHERE deleted_at < $1 ORDER BY deleted_at LIMIT 1000)) RETURNING 1 AS one`,
   'audit entries': `DELETE FROM audit_entry WHERE id = ANY (ARRAY(
     SELECT id FROM audit_entry WHERE at < $1 ORDER BY at LIMIT 1000)) RETURNING 1 AS one`,
-  syncs: `DELETE FROM manual_sync WHERE id = ANY (ARRAY(
-    SELECT id FROM manual_sync WHERE finished_at < $1 AND count_due_at IS NULL ORDER BY finished_at LIMIT 1000)) RETURNING 1 AS one`,
+  syncs: `DELETE FROM list_walk WHERE id = ANY (ARRAY(
+    SELECT id FROM list_walk WHERE kind = 'manual' AND finished_at < $1 AND check_due_at IS NULL ORDER BY finished_at LIMIT 1000)) RETURNING 1 AS one`,
   // Of athletes who are not connected, and of whom no job is left: an event may come after their erasure.
   schedules: `DELETE FROM athlete_schedule WHERE athlete_id = ANY (ARRAY(
     SELECT s.athlete_id FROM athlete_schedule s

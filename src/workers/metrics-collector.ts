@@ -11,7 +11,7 @@ import { countAthletes } from '../store/athlete-list.ts';
 import { holdDuty, leaveDuty } from '../store/duties.ts';
 import { compactJobCounts, countJobsByReason } from '../store/job-counts.ts';
 import { sumWaits, WAIT_CAUSES, type Waits } from '../store/job-waits.ts';
-import { findLastSweepEnd } from '../store/polling-sweep.ts';
+import { readSweepTimes } from '../store/polling-sweeps.ts';
 import { findLastReceived } from '../store/webhook-events.ts';
 import { Repeater } from './repeater.ts';
 
@@ -113,7 +113,7 @@ export class MetricsCollector {
 
     const lastReceived = await findLastReceived(database);
     if (lastReceived) metrics.webhookLastReceived.set(secondsOf(lastReceived));
-    metrics.pollingLastFinished.set(await findLastSweepEnd(database));
+    metrics.pollingLastFinished.set(secondsOf((await readSweepTimes(database)).finishedAt));
     metrics.oldestDueThumbnail.set(await readThumbnailDelay(database));
   }
 }

@@ -76,7 +76,7 @@ async function leaveTraces(athleteId: string, name: string): Promise<Traces & { 
     ['POST', '/api/admin/sync', {}],
   ] as const)
     expect((await ask(rig, method, path, body)).status).toBeLessThan(300);
-  await until(async () => (await findRows([broken]))['public.manual_sync_item'] !== undefined, 'the sync');
+  await until(async () => (await findRows([broken]))['public.sync_item'] !== undefined, 'the sync');
   const { events } = (await ask(rig, 'GET', `/api/admin/webhook-events?athleteId=${athleteId}`)).body;
   await ask(rig, 'POST', `/api/admin/webhook-events/${events[0].id}/replay`);
   await ask(rig, 'POST', `/api/admin/activity-jobs/${(await rig.untilJob(broken, () => true)).id}/retry`);
@@ -92,7 +92,7 @@ async function leaveTraces(athleteId: string, name: string): Promise<Traces & { 
   await deliver({ object_id: underWay });
   await run.held;
   await ask(rig, 'POST', `/api/admin/athletes/${athleteId}/sync`, {});
-  await rig.service.database.query(`UPDATE polling_sweep SET finished_at = '-infinity'`);
+  await rig.service.database.query(`UPDATE list_walk SET finished_at = '-infinity' WHERE kind = 'polling'`);
   await notify(rig.service.database, 'polling');
   await list.held;
   return {
@@ -153,14 +153,7 @@ describe.each(WAYS)('an athlete who is erased by $way', ({ athleteId, name, eras
     lines.splice(0);
     traces = await leaveTraces(athleteId, name);
     const found = await findRows([...traces.ids, ...traces.words]);
-    for (const table of [
-      'athlete',
-      'activity',
-      'activity_fetch_job',
-      'webhook_event',
-      'audit_entry',
-      'manual_sync_item',
-    ])
+    for (const table of ['athlete', 'activity', 'activity_fetch_job', 'webhook_event', 'audit_entry', 'sync_item'])
       expect(found[`public.${table}`]).toBeGreaterThan(0); // so that the search is known to find something
     await erase(athleteId);
     linesBefore = lines.splice(0);

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { notify } from '../../src/infra/notify.ts';
 import { ask } from '../support/admin.ts';
 import { keepLog } from '../support/kept-log.ts';
+import { SWEPT } from '../support/polling.ts';
 import { ENCRYPTION_KEY, type Rig, startRig } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
@@ -18,14 +19,11 @@ describe('an athlete who is erased while a sweep reads their list', () => {
   it('is named in no line of the log after that, when the list is refused', async () => {
     const { database } = rig.service;
     const athleteId = await rig.connectAthlete();
+    await until(async () => (await database.query(SWEPT)).length === 1, 'the end of what was polled before');
     rig.simulator.addHistory(athleteId, 1);
     rig.simulator.revoke(athleteId); // the held answer is a 401
     const held = rig.simulator.faults.add({ kind: 'hold', match: { path: PATH }, times: 1 });
-    await until(
-      async () => (await database.query('SELECT FROM polling_sweep WHERE started_at IS NULL')).length === 1,
-      'the end of the sweep before',
-    );
-    await database.query(`UPDATE polling_sweep SET finished_at = '-infinity'`);
+    await database.query(`UPDATE list_walk SET finished_at = '-infinity' WHERE kind = 'polling'`);
     await notify(database, 'polling');
     await held.held;
     expect((await ask(rig, 'DELETE', `/api/admin/athletes/${athleteId}`)).status).toBe(200);
@@ -33,7 +31,7 @@ describe('an athlete who is erased while a sweep reads their list', () => {
     held.release();
     // Written a moment after the sweep has ended in the database.
     await until(() => lines.join('').includes('polling sweep'), 'the line of the end of the sweep');
-    expect(await database.query('SELECT FROM polling_sweep WHERE started_at IS NULL')).toHaveLength(1);
+    expect(await database.query(SWEPT)).toHaveLength(1);
     expect(lines.filter((line) => line.includes(athleteId))).toEqual([]);
   });
 });

@@ -30,7 +30,7 @@ describe('a polling sweep', () => {
     const dueAt = rig.clock.now();
     await untilDone(theirs?.id as string);
     for (const failures of [1, 2]) {
-      await untilRow('SELECT FROM polling_visit WHERE athlete_id = $1 AND failures = $2', [failing, failures]);
+      await untilRow('SELECT FROM list_visit WHERE athlete_id = $1 AND failures = $2', [failing, failures]);
       await rig.advance(2 * MINUTE);
     }
     await untilSwept(dueAt);
@@ -38,8 +38,8 @@ describe('a polling sweep', () => {
     expect(
       listCalls(failing)
         .map(({ status }) => status)
-        .slice(0, 3),
-    ).toEqual([502, 502, 200]);
+        .slice(0, 4),
+    ).toEqual([200, 502, 502, 200]); // the first one when they connected
   });
 
   it('does not show an athlete as needing to reconnect who connects while their list is refused', async () => {
@@ -52,12 +52,12 @@ describe('a polling sweep', () => {
     await rig.advance(1000);
     await rig.connectAthlete('Test Athlete', athleteId);
     held.release();
-    await untilRow('SELECT FROM polling_visit WHERE athlete_id = $1 AND failures = 1', [athleteId]);
+    await untilRow('SELECT FROM list_visit WHERE athlete_id = $1 AND failures = 1', [athleteId]);
     await rig.advance(MINUTE);
     await untilSwept(dueAt);
     const [row] = await rig.service.database.query('SELECT state FROM athlete WHERE athlete_id = $1', [athleteId]);
     expect(row).toMatchObject({ state: 'healthy' });
-    expect(listCalls(athleteId).map(({ status }) => status)).toEqual([403, 200]);
+    expect(listCalls(athleteId).map(({ status }) => status)).toEqual([200, 403, 200]);
   });
 
   it('shows an athlete as needing to reconnect whose token is refused twice', async () => {
@@ -66,6 +66,22 @@ describe('a polling sweep', () => {
     await sweep();
     const [row] = await rig.service.database.query('SELECT state FROM athlete WHERE athlete_id = $1', [athleteId]);
     expect(row).toMatchObject({ state: 'reconnect' });
+    const calls = listCalls(athleteId).length;
+    await sweep();
+    expect(listCalls(athleteId)).toHaveLength(calls);
+  });
+
+  it('shows an athlete whose list is refused for scope as such, says what to do, and asks no more', async () => {
+    const athleteId = await rig.connectAthlete();
+    rig.simulator.faults.add({ kind: 'status', status: 403, match: { path: /athlete\/activities/, athleteId } });
+    await sweep();
+    const [row] = await rig.service.database.query('SELECT state, state_detail FROM athlete WHERE athlete_id = $1', [
+      athleteId,
+    ]);
+    expect(row).toEqual({
+      state: 'scope',
+      state_detail: expect.stringMatching(/HTTP 403.*Insufficient scope to list activities: reconnect the athlete/),
+    });
     const calls = listCalls(athleteId).length;
     await sweep();
     expect(listCalls(athleteId)).toHaveLength(calls);
@@ -92,7 +108,7 @@ describe('a polling sweep', () => {
     await rig.advance(4 * HOUR);
     const dueAt = rig.clock.now();
     await rig.simulator.waitForCall(({ status, path }) => status === 429 && path.includes('athlete/activities'));
-    await untilRow('SELECT FROM polling_sweep WHERE not_before > sync_now()');
+    await untilRow(`SELECT FROM list_walk WHERE kind = 'polling' AND not_before > sync_now()`);
     const calls = rig.simulator.calls.length;
     await rig.advance(5 * MINUTE);
     expect(rig.simulator.calls).toHaveLength(calls);

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { notify } from '../../src/infra/notify.ts';
 import type { CallRecord } from '../../src/simulator/call-log.ts';
 import { startClockedRig } from '../support/clocked-rig.ts';
+import { SWEPT } from '../support/polling.ts';
 import { type Rig, startRig, testEnvironment } from '../support/service.ts';
 import { freePort, startServiceProcess } from '../support/service-process.ts';
 
@@ -23,11 +24,9 @@ async function untilRow(of: Rig, query: string, values: unknown[] = []): Promise
 
 /** Makes a sweep due at once. */
 async function makeDue(of: Rig): Promise<void> {
-  await of.service.database.query(`UPDATE polling_sweep SET finished_at = '-infinity'`);
+  await of.service.database.query(`UPDATE list_walk SET finished_at = '-infinity' WHERE kind = 'polling'`);
   await notify(of.service.database, 'polling');
 }
-
-const SWEPT = `SELECT FROM polling_sweep WHERE started_at IS NULL AND finished_at > '-infinity'`;
 
 describe('the polling interval', () => {
   it('may be a week, and is not begun anew by a restart', async () => {
@@ -37,6 +36,8 @@ describe('the polling interval', () => {
     let { service } = rig;
     await untilRow(rig, SWEPT);
     const athleteId = await rig.connectAthlete();
+    await untilRow(rig, SWEPT);
+    rig.simulator.clearCalls(); // they were polled when they connected
     const lists = () => clocked.simulator.calls.filter(isList).length;
 
     const pass = async (ms: number) => {
@@ -74,7 +75,7 @@ describe('when nobody polls', () => {
   it('a web process shows the interval and when the last sweep ended: an alert reads both', async () => {
     rig = await startRig({ env: { SERVICE_ROLES: 'web', PROVIDER_AUTO_SYNC_ENABLED: 'true' } });
     await untilMetric(rig, /^activity_sync_polling_interval_seconds 14400$/m);
-    await rig.service.database.query(`UPDATE polling_sweep SET finished_at = to_timestamp(1750000000)`);
+    await rig.service.database.query(`UPDATE list_walk SET finished_at = to_timestamp(1750000000)`);
     await untilMetric(rig, /^activity_sync_polling_last_finished_timestamp_seconds 1750000000$/m);
   }, 30_000);
 });
@@ -117,6 +118,8 @@ describe('replicas', () => {
     rig = await startRig({ env, simulator: { latencyMs: 20 } });
     await untilRow(rig, SWEPT);
     for (let n = 0; n < 6; n += 1) await rig.connectAthlete();
+    await untilRow(rig, SWEPT);
+    rig.simulator.clearCalls();
     await rig.startReplica();
     await rig.startReplica();
     let open = 0;

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Fault } from '../../src/simulator/faults.ts';
 import type { ClockedRig } from '../support/clocked-rig.ts';
-import { startPollingRig, stepsOf } from '../support/polling.ts';
+import { SWEPT, startPollingRig, stepsOf } from '../support/polling.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -15,8 +15,7 @@ afterAll(() => rig.close());
 afterEach(() => rig.simulator.faults.clear());
 
 const NOTHING_OPEN = 'SELECT WHERE NOT EXISTS (SELECT FROM activity_fetch_job WHERE outcome IS NULL)';
-const SWEPT_SINCE = `SELECT FROM polling_sweep WHERE started_at IS NULL AND finished_at >= to_timestamp($1::float8 / 1000)
-  AND EXISTS (${NOTHING_OPEN})`;
+const SWEPT_SINCE = `${SWEPT} AND finished_at >= to_timestamp($1::float8 / 1000) AND EXISTS (${NOTHING_OPEN})`;
 
 const { untilRow } = stepsOf(() => rig);
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Service } from '../../src/compose.ts';
 import type { ClockedRig } from '../support/clocked-rig.ts';
-import { startPollingRig, stepsOf } from '../support/polling.ts';
+import { SWEPT, startPollingRig, stepsOf } from '../support/polling.ts';
 
 const HOUR = 3_600_000;
 const MINUTE = 60_000;
@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => rig.close());
 afterEach(() => rig.simulator.faults.clear());
 
-const { listCalls, sweep, untilDone } = stepsOf(() => rig);
+const { listCalls, sweep, untilDone, untilRow, untilSwept } = stepsOf(() => rig);
 const detailCalls = (activityId: string) => rig.simulator.calls.filter((call) => call.activityId === activityId).length;
 
 async function drift(service: Service = rig.service): Promise<Record<string, number>> {
@@ -163,3 +163,43 @@ describe('a polling sweep', () => {
     expect(await rig.untilJob(id, () => true)).toMatchObject({ outcome: 'deleted' });
   });
 });
+
+describe('an athlete who has just connected', () => {
+  it('is polled at once, as background work: their history is queued with reason polling, long before the next sweep', async () => {
+    const { id: athleteId } = rig.simulator.addAthlete({ name: 'Ada Runner' });
+    const [activity] = rig.simulator.addHistory(athleteId, 3);
+    const finishedAt = await lastSweep();
+    await rig.connectAthlete(undefined, athleteId);
+    await untilDone(activity?.id as string, `v.status = 'done' AND v.reason = 'polling'`);
+    expect(listCalls(athleteId)).not.toHaveLength(0);
+    expect(await lastSweep()).toEqual(finishedAt);
+  });
+
+  it('goes before the athletes whom a running sweep has still to visit', async () => {
+    const first = await rig.connectAthlete();
+    const { id: athleteId } = rig.simulator.addAthlete({ name: 'Bo Rider' });
+    const waiting = await rig.connectAthlete();
+    const held = rig.simulator.faults.add({ kind: 'hold', match: { path: /athlete\/activities/ }, times: 1 });
+    rig.simulator.clearCalls();
+    await rig.advance(4 * HOUR);
+    const dueAt = rig.clock.now();
+    await held.held;
+    await rig.connectAthlete(undefined, athleteId);
+    held.release();
+    await untilSwept(dueAt);
+    const listed = rig.simulator.calls.filter(({ path }) => path === '/api/v3/athlete/activities');
+    expect(listed.slice(1).findIndex((call) => call.athleteId === athleteId)).toBe(0);
+    expect(new Set(listed.map((call) => call.athleteId))).toEqual(new Set(rig.simulator.athletes.map(({ id }) => id)));
+    expect([first, waiting].map((id) => listCalls(id).length)).toEqual([1, 1]);
+  });
+
+  it('is polled at once when it is not for the first time, too', async () => {
+    const athleteId = await rig.connectAthlete();
+    const calls = listCalls(athleteId).length;
+    await rig.connectAthlete(undefined, athleteId);
+    await untilRow(SWEPT);
+    expect(listCalls(athleteId)).toHaveLength(calls + 1);
+  });
+});
+
+const lastSweep = () => rig.service.database.query(`SELECT finished_at FROM list_walk WHERE kind = 'polling'`);

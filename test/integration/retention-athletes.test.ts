@@ -55,10 +55,11 @@ describe('the retention', () => {
     const { id } = (await ask(rig, 'POST', `/api/admin/athletes/${athleteId}/sync`, {})).body;
     const { database } = rig.service;
     await until(
-      async () => (await database.query('SELECT FROM manual_sync WHERE count_due_at IS NULL')).length === 1,
+      async () =>
+        (await database.query('SELECT FROM list_walk WHERE id = $1 AND check_due_at IS NULL', [id])).length === 1,
       'the end of the sync',
     );
     await purge();
-    expect(await database.query('SELECT FROM manual_sync WHERE id = $1', [id])).toEqual([]);
+    expect(await database.query('SELECT FROM list_walk WHERE id = $1', [id])).toEqual([]);
   });
 });

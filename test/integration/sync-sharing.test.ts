@@ -28,7 +28,7 @@ async function beginListed(athleteId: string, body: object = {}): Promise<Sync> 
 /** Cancels a sync, and waits until it has removed what it removes. */
 async function cancel(sync: Sync): Promise<void> {
   expect((await ask(rig, 'POST', `${sync.url}/cancel`)).status).toBe(200);
-  const query = 'SELECT FROM manual_sync WHERE id = $1 AND count_due_at IS NULL';
+  const query = 'SELECT FROM list_walk WHERE id = $1 AND check_due_at IS NULL';
   await until(async () => (await rig.service.database.query(query, [sync.id])).length > 0, 'the clearing of a sync');
 }
 

@@ -160,12 +160,12 @@ describe('a bulk sync of one athlete', () => {
     expect((await rig.admin(url)).status).toBe(404);
     await rig.simulator.waitForCall((call) => call.athleteId === athleteId && path.test(call.path));
     const busy = (worker: string) => metric(rig.service.url, `activity_sync_workers_busy{worker="${worker}"}`);
-    for (const worker of ['sync', 'fetch'])
+    for (const worker of ['list', 'fetch'])
       await until(
         async () => ((await busy(worker)) ?? 0) === 0,
         `the end of what the ${worker} worker did with the answers`,
       );
-    for (const table of ['manual_sync', 'manual_sync_walk', 'manual_sync_item', 'polling_visit', 'athlete_schedule']) {
+    for (const table of ['list_walk', 'list_visit', 'sync_item', 'athlete_schedule']) {
       const rows = await rig.service.database.query(`SELECT FROM ${table} WHERE athlete_id = $1`, [athleteId]);
       expect(rows).toHaveLength(0);
     }

@@ -25,7 +25,7 @@ export async function startClockedRig(
       await clock.setTime(clock.now() + ms);
       await clock.tick(0); // every timer that fell due fires once
       // A poll may have been under way, and looked, before time stood where it stands now.
-      await notify(rig.service.database, 'fetch');
+      for (const topic of ['fetch', 'polling'] as const) await notify(rig.service.database, topic);
     },
     msUntil: (at) => at.getTime() - clock.now(),
   };

@@ -2,7 +2,11 @@ import { type ClockedRig, startClockedRig } from './clocked-rig.ts';
 
 const HOUR = 3_600_000;
 
-/** A rig that polls, with the sweep of its start behind it. */
+/** No sweep is running, nobody is left to visit, and one has finished. */
+export const SWEPT = `SELECT FROM list_walk WHERE kind = 'polling' AND state = 'finished' AND finished_at > '-infinity'
+  AND NOT EXISTS (SELECT FROM list_visit WHERE walk_id = id)`;
+
+/** A rig that polls, with the sweep of its start behind it; who connects for the first time has been polled. */
 export async function startPollingRig(env: Record<string, string> = {}): Promise<ClockedRig> {
   const rig = await startClockedRig({
     SERVICE_ROLES: 'web,fetch,polling',
@@ -10,8 +14,16 @@ export async function startPollingRig(env: Record<string, string> = {}): Promise
     PROVIDER_RATE_LIMIT_CAPACITY: '10000',
     ...env,
   });
-  await stepsOf(() => rig).untilSwept(0);
-  return rig;
+  const { untilRow, untilSwept } = stepsOf(() => rig);
+  await untilSwept(0);
+  return {
+    ...rig,
+    connectAthlete: async (name, id) => {
+      const athleteId = await rig.connectAthlete(name, id);
+      if (id === undefined) await untilRow(SWEPT);
+      return athleteId;
+    },
+  };
 }
 
 /** The steps of a test that polls. @param rigNow gives the rig, which need not be started yet */
@@ -31,9 +43,7 @@ export function stepsOf(rigNow: () => ClockedRig) {
 
   /** Resolves when a sweep has finished that began at `fromMs` or later. */
   const untilSwept = (fromMs: number) =>
-    untilRow('SELECT FROM polling_sweep WHERE started_at IS NULL AND finished_at >= to_timestamp($1::float8)', [
-      fromMs / 1000,
-    ]);
+    untilRow(`${SWEPT} AND finished_at >= to_timestamp($1::float8)`, [fromMs / 1000]);
 
   /** Resolves when the activity's job has ended. */
   const untilDone = (id: string, condition = `v.status = 'done'`) =>

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { type ListCursor, nextCursor } from '../../src/flows/list-page.ts';
+import { nextCursor } from '../../src/flows/list-page.ts';
+import type { ListCursor } from '../../src/store/list-walks.ts';
 
 const at = (activityId: string, second: number) => ({ activityId, startDate: new Date(second * 1000) });
 const start: ListCursor = { beforeS: 1000, page: 1, boundary: [] };

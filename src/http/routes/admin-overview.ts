@@ -7,7 +7,7 @@ import { countAthletes } from '../../store/athlete-list.ts';
 import { findFailingSince } from '../../store/history.ts';
 import type { JobCounts } from '../../store/job-counts.ts';
 import { sumWaits, type Waits } from '../../store/job-waits.ts';
-import { readSweepTimes } from '../../store/sweep-times.ts';
+import { readSweepTimes } from '../../store/polling-sweeps.ts';
 import { findLastReceived } from '../../store/webhook-events.ts';
 import { budgetOut, toBudgetBody } from '../budget-body.ts';
 import { statsOut, withTotal } from '../job-body.ts';
