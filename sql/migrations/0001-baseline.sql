@@ -300,6 +300,16 @@ CREATE INDEX list_visit_next ON list_visit (walk_id, not_before, athlete_id);
 CREATE INDEX list_visit_athlete ON list_visit (athlete_id);
 COMMENT ON TABLE list_visit IS 'Athletes whom a walk has still to visit, and how far it came with each.';
 
+-- Differences that a sweep found and requested to be fetched again. One that outlives the fetch is the provider's own
+-- (list and detail disagree), and must not cost a call in every sweep.
+CREATE TABLE polling_difference (
+  activity_id bigint      CONSTRAINT polling_difference_pkey PRIMARY KEY
+                          CONSTRAINT polling_difference_of_activity REFERENCES activity ON DELETE CASCADE,
+  summary     text        NOT NULL, -- as listed; 'not listed' for one that the list lacked
+  asked_at    timestamptz NOT NULL
+);
+COMMENT ON TABLE polling_difference IS 'Differences between list and store that a sweep asked to be fetched again.';
+
 -- The fetches that a running sync requested: each activity once, also by force. A job that only syncs
 -- requested is removed with the last of them that is cancelled.
 CREATE TABLE sync_item (
