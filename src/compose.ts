@@ -62,7 +62,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   let server: HttpServer | undefined;
 
   const stop = async (graceMs = DEFAULT_GRACE_MS): Promise<void> => {
-    web.stop();
+    await web.stop();
     await server?.close();
     await Promise.all(background.workers.map((worker) => worker.stop(graceMs)));
     // Last, so that it writes down how the others' last runs ended.

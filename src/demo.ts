@@ -89,7 +89,9 @@ async function connect(service: Service, simulator: Simulator, name: string): Pr
   const consent = new URL(begun.headers.get('location') ?? '');
   consent.searchParams.set('auto', '1'); // the athlete ticks the boxes and says yes
   consent.searchParams.set('athlete', athlete.id);
-  const answer = await fetch(consent);
+  const granted = await fetch(consent, { redirect: 'manual' });
+  const cookie = begun.headers.get('set-cookie')?.split(';')[0] ?? '';
+  const answer = await fetch(granted.headers.get('location') ?? '', { headers: { cookie } });
   if (!answer.ok) throw new Error(`Connecting ${name} failed: ${answer.status} ${await answer.text()}`);
   say(`   ${name} (${athlete.id})`);
 }

@@ -12,6 +12,7 @@ import { createAdminAuth } from '../http/admin-auth.ts';
 import { createApp } from '../http/app.ts';
 import { createAudit } from '../http/audit.ts';
 import type { ConsoleAssets } from '../http/console-assets.ts';
+import { createRefusedTries } from '../http/refused-tries.ts';
 import { adminDoctorRoutes } from '../http/routes/admin-doctor.ts';
 import { adminSyncRoutes } from '../http/routes/admin-syncs.ts';
 import { adminWebhookRoutes } from '../http/routes/admin-webhooks.ts';
@@ -25,11 +26,13 @@ import { findSchemaProblem } from '../infra/schema/check-schema.ts';
 import { readDeliveries } from '../store/deliveries.ts';
 import { type Parts, VERSION } from './parts.ts';
 
+const WRITABLE = `SELECT NOT pg_is_in_recovery() AND NOT current_setting('transaction_read_only')::boolean AS writable`;
+
 /** The HTTP side of a process: health for every role, everything else for the role web. */
 export interface Web {
   app: Express;
-  /** Ends what would keep the server from closing: the live event streams. */
-  stop(): void;
+  /** Ends what would keep the server from closing, the live event streams, and logs refused tries. */
+  stop(): Promise<void>;
 }
 
 /** @param options.consoleAssets needed by the role web alone */
@@ -38,7 +41,10 @@ export function createWeb(parts: Parts, options: { openPages: boolean; consoleAs
   const health = createHealthRouter({
     metrics,
     readiness: {
-      database: async () => ((await database.query('SELECT 1')).length === 1 ? true : 'no answer'),
+      database: async () => {
+        const [row] = await database.query<{ writable: boolean }>(WRITABLE, []);
+        return row?.writable ? true : 'it is read-only; point DATABASE_URL to the primary server';
+      },
       schema: async () => (await findSchemaProblem(database, release)) ?? true,
       listener: async () => (hub.connected ? true : 'the LISTEN connection is down; reconnecting'),
     },
@@ -46,7 +52,7 @@ export function createWeb(parts: Parts, options: { openPages: boolean; consoleAs
   if (!parts.has('web')) {
     return {
       app: createApp({ first: [], routers: [health], trustedProxies: parts.config.TRUSTED_PROXIES, logger, metrics }),
-      stop: () => undefined,
+      stop: async () => undefined,
     };
   }
   return createPublicWeb(parts, health, options);
@@ -62,13 +68,16 @@ function createPublicWeb(
   const verifyToken = config.PROVIDER_VERIFY_TOKEN ?? '';
   const knownSubscriptions = createKnownSubscriptions(database, logger, now);
   const subscriptionCalls = stopsForThrottle(provider, parts);
+  const secureCookie = baseUrl.startsWith('https:');
+  const audit = createAudit(database, logger);
+  const refusedTries = createRefusedTries({ ...parts, audit });
   const auth = createAdminAuth({
+    database,
+    refusedTries,
     adminToken: config.ADMIN_TOKEN,
     readToken: config.ADMIN_READ_TOKEN,
-    secureCookie: baseUrl.startsWith('https:'),
-    now,
+    secureCookie,
   });
-  const audit = createAudit(database, logger);
   const signIn = createSignIn(auth, audit);
   const connectAthlete = createConnectAthlete({
     ...parts,
@@ -119,7 +128,7 @@ function createPublicWeb(
   const pages = createPagesRouter({ database, auth, open: options.openPages, signIn });
   const routers = [
     health,
-    createOauthRouter(connectAthlete),
+    createOauthRouter({ connectAthlete, secureCookie, logger }),
     adminApi.router,
     createConsoleRouter(options.consoleAssets),
     pages,
@@ -131,5 +140,11 @@ function createPublicWeb(
     logger,
     metrics,
   });
-  return { app, stop: () => adminApi.stop() };
+  return {
+    app,
+    stop: async () => {
+      adminApi.stop();
+      await refusedTries.stop();
+    },
+  };
 }

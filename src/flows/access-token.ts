@@ -178,6 +178,8 @@ async function refresh(
         { cause: error },
       );
     }
+    // For an activity's job, only an answer about that activity would be as wrong again.
+    if (error.code === 'UNUSABLE') throw new ProviderError('UNREADABLE', error.message);
     if (error.code !== 'REFUSED') throw error;
     return new ReconnectError(
       `The provider refuses to refresh the token of athlete ${athleteId}; they must connect again.`,

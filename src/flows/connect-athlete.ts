@@ -9,6 +9,7 @@ import { nameOf, type Provider } from '../provider/client.ts';
 import { reopenJobs } from '../queue/requests.ts';
 import { lockTokens, saveAthlete } from '../store/athletes.ts';
 import { findJobsRefusedForAthlete, lockJobsOfAthlete } from '../store/fetch-jobs.ts';
+import { useOauthState } from '../store/oauth-states.ts';
 import { visitAtOnce } from '../store/polling-sweeps.ts';
 import { sealTokens } from './access-token.ts';
 
@@ -20,8 +21,11 @@ export class ConnectError extends Error {
 
 /** The provider's way of granting access: off to the provider, and back with a code. */
 export interface ConnectAthlete {
-  /** The address to send the athlete's browser to. */
-  begin(): string;
+  /**
+   * The address to send the athlete's browser to.
+   * @param browser a secret that this browser alone has, in a cookie: a state that is sent on to another is refused
+   */
+  begin(browser: string): string;
   /**
    * Exchanges the code for tokens and keeps them; an athlete who connects again loses nothing, and what
    * failed for want of access is tried again. Polling visits them at once.
@@ -32,13 +36,14 @@ export interface ConnectAthlete {
     code: string;
     scope: string;
     state: string;
+    browser: string;
   }): Promise<{ athleteId: Int64; name: string; scopeSuffices: boolean }>;
-  /** @throws ConnectError when the state is not one that begin made within the last hour */
-  checkState(state: string): void;
+  /** @throws ConnectError when the state is not one that begin made for this browser within ten minutes, or was used */
+  useState(state: string, browser: string): Promise<void>;
 }
 
 export const WANTED_SCOPE = 'read,activity:read_all';
-const STATE_MS = 3_600_000;
+export const STATE_MS = 600_000;
 
 export function createConnectAthlete(deps: {
   database: Database;
@@ -53,29 +58,31 @@ export function createConnectAthlete(deps: {
   const sign = (text: string) =>
     createHmac('sha256', deps.stateSecret).update(`oauth state ${text}`).digest('base64url');
 
-  const checkState = (state: string): void => {
+  const useState = async (state: string, browser: string): Promise<void> => {
     const [expires = '', nonce = '', signature = ''] = state.split('.');
-    const expected = Buffer.from(sign(`${expires}.${nonce}`));
+    const expected = Buffer.from(sign(`${expires}.${nonce}.${browser}`));
     const given = Buffer.from(signature);
     if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
-      throw new ConnectError('The state does not come from this service. Begin at /api/provider/connect.');
+      throw new ConnectError('This browser did not begin here. Begin at /api/provider/connect.');
     }
     if (Number(expires) < deps.now())
-      throw new ConnectError('The state is more than an hour old. Begin again at /api/provider/connect.');
+      throw new ConnectError('The state is more than ten minutes old. Begin again at /api/provider/connect.');
+    if (!(await useOauthState(deps.database, nonce, new Date(Number(expires)))))
+      throw new ConnectError('The state was used before. Begin again at /api/provider/connect.');
   };
 
   return {
-    checkState,
-    begin: () => {
+    useState,
+    begin: (browser) => {
       const text = `${deps.now() + STATE_MS}.${randomBytes(12).toString('base64url')}`;
       return deps.provider.authorizeUrl({
         redirectUri: deps.redirectUri,
         scope: WANTED_SCOPE,
-        state: `${text}.${sign(text)}`,
+        state: `${text}.${sign(`${text}.${browser}`)}`,
       });
     },
-    finish: async ({ code, scope, state }) => {
-      checkState(state);
+    finish: async ({ code, scope, state, browser }) => {
+      await useState(state, browser);
       const tokens = await deps.provider.exchangeCode(code);
       if (!tokens.athlete) throw new ConnectError('The provider did not say whose access was granted. Try again.');
       const athleteId = tokens.athlete.id;

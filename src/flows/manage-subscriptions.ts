@@ -82,6 +82,6 @@ async function explainByExisting(
   return new ProviderError(
     'REFUSED',
     `The provider refused: ${refusal.providerMessage ?? refusal.message}. The application has subscription ${standing.id} ${advice}.`,
-    { status: refusal.status, cause: refusal },
+    { status: refusal.status },
   );
 }

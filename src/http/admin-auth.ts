@@ -1,6 +1,10 @@
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
+import type { Database } from '../infra/database.ts';
+import { deleteSession, findSession, saveSession } from '../store/sessions.ts';
+import { defineCookie } from './cookies.ts';
 import { Problem } from './problem.ts';
+import type { RefusedTries } from './refused-tries.ts';
 
 /** Who asks: an admin, somebody who may only look, or nobody. */
 export type Access = 'admin' | 'read';
@@ -12,14 +16,21 @@ export const CHALLENGE = { 'WWW-Authenticate': 'Bearer realm="activity-sync"' };
 
 /** Checks who may use the admin interface: a bearer token, or a browser session started with one. */
 export interface AdminAuth {
-  /** Who this request comes from; undefined when it carries neither a token nor a session that holds. */
-  accessOf(request: Request): Access | undefined;
+  /**
+   * Who this request comes from; undefined when it carries neither a token nor a session that holds.
+   * @throws Problem 429 after too many wrong tokens from its address
+   */
+  accessOf(request: Request): Promise<Access | undefined>;
   /** Refuses whoever lacks the access, and leaves in `response.locals` who asks. 'public' lets everyone through. */
   guard(needed: 'public' | Access): RequestHandler;
-  /** What the holder of a token may do; undefined when it is not one of ours. */
-  accessOfToken(token: string): Access | undefined;
-  startSession(access: Access, response: Response): void;
-  endSession(response: Response): void;
+  /**
+   * What the holder of a token may do; undefined when it is not one of ours, which is counted.
+   * @throws Problem 429 after too many wrong tokens from this address
+   */
+  accessOfToken(token: string, request: Request): Access | undefined;
+  startSession(access: Access, response: Response): Promise<void>;
+  /** Ends the session for good: its cookie is worth nothing any more. */
+  endSession(request: Request, response: Response): Promise<void>;
 }
 
 /**
@@ -27,50 +38,56 @@ export interface AdminAuth {
  * @param secureCookie true where the public address is https
  */
 export function createAdminAuth(options: {
+  database: Database;
+  refusedTries: RefusedTries;
   adminToken: string | undefined;
   readToken: string | undefined;
   secureCookie: boolean;
-  now: () => number;
 }): AdminAuth {
+  const { database } = options;
   const digests = new Map<Access, Buffer>();
   if (options.adminToken) digests.set('admin', digest(options.adminToken));
   if (options.adminToken && options.readToken) digests.set('read', digest(options.readToken));
+  const cookie = defineCookie({
+    name: SESSION_COOKIE,
+    secure: options.secureCookie,
+    sameSite: 'strict',
+    lifetimeMs: SESSION_MS,
+  });
 
-  const accessOfToken = (token: string): Access | undefined => {
+  const accessOfToken: AdminAuth['accessOfToken'] = (token, request) => {
     const given = digest(token);
     // Every digest is compared, so the time says nothing about which one was near.
     let found: Access | undefined;
     for (const [access, expected] of digests) if (timingSafeEqual(given, expected)) found ??= access;
+    if (found === undefined) options.refusedTries.note(request);
     return found;
   };
 
-  const sign = (access: Access, expires: string) =>
-    createHmac('sha256', digests.get(access) ?? Buffer.alloc(32))
-      .update(`session ${access} ${expires}`)
-      .digest('base64url');
+  /** Under each token that there is: a session is found only by the one that began it. */
+  const idHashesOf = (request: Request): Buffer[] => {
+    const id = cookie.read(request);
+    return id ? [...digests.values()].map((key) => hashId(key, id)) : [];
+  };
 
-  const accessOfSession = (request: Request): Access | undefined => {
-    const [access, expires, signature] = (cookieOf(request, SESSION_COOKIE) ?? '').split('.');
-    if ((access !== 'admin' && access !== 'read') || !digests.has(access) || !expires || !signature) return undefined;
-    const expected = Buffer.from(sign(access, expires));
-    const given = Buffer.from(signature);
-    if (expected.length !== given.length || !timingSafeEqual(expected, given)) return undefined;
-    return Number(expires) > options.now() ? access : undefined;
+  const accessOfSession = async (request: Request): Promise<Access | undefined> => {
+    const idHashes = idHashesOf(request);
+    return idHashes.length === 0 ? undefined : findSession(database, idHashes);
   };
 
   // Only a bearer token takes a session's place: a browser may send other credentials along, such as a proxy's.
-  const accessOf = (request: Request): { access: Access | undefined; bySession: boolean } => {
+  const identify = async (request: Request): Promise<{ access: Access | undefined; bySession: boolean }> => {
     const bearer = /^Bearer ([^\s]+)$/i.exec(request.get('authorization') ?? '')?.[1];
     return bearer === undefined
-      ? { access: accessOfSession(request), bySession: true }
-      : { access: accessOfToken(bearer), bySession: false };
+      ? { access: await accessOfSession(request), bySession: true }
+      : { access: accessOfToken(bearer, request), bySession: false };
   };
 
   return {
-    accessOf: (request) => accessOf(request).access,
-    guard: (needed) => (request, response, next) => {
+    accessOf: async (request) => (await identify(request)).access,
+    guard: (needed) => async (request, response, next) => {
       if (needed === 'public') return next();
-      const { access, bySession } = accessOf(request);
+      const { access, bySession } = await identify(request);
       if (access === undefined) {
         throw new Problem(
           'unauthorized',
@@ -84,29 +101,27 @@ export function createAdminAuth(options: {
       if (bySession && !isSafe(request)) refuseForeignOrigin(request);
       response.locals.access = access;
       response.locals.who = bySession ? 'session' : access;
+      response.locals.credential = bySession ? cookie.read(request) : access;
       response.set('Cache-Control', 'no-store');
       next();
     },
     accessOfToken,
-    startSession: (access, response) => {
-      const expires = String(options.now() + SESSION_MS);
-      response.cookie(SESSION_COOKIE, `${access}.${expires}.${sign(access, expires)}`, {
-        httpOnly: true,
-        sameSite: 'strict',
-        secure: options.secureCookie,
-        maxAge: SESSION_MS,
-        path: '/',
-      });
+    startSession: async (access, response) => {
+      const id = randomBytes(32).toString('base64url');
+      const idHash = hashId(digests.get(access) as Buffer, id);
+      await saveSession(database, { idHash, access, lifetimeMs: SESSION_MS });
+      cookie.set(response, id);
     },
-    endSession: (response) => {
-      response.clearCookie(SESSION_COOKIE, {
-        httpOnly: true,
-        sameSite: 'strict',
-        secure: options.secureCookie,
-        path: '/',
-      });
+    endSession: async (request, response) => {
+      const idHashes = idHashesOf(request);
+      if (idHashes.length > 0) await deleteSession(database, idHashes);
+      cookie.clear(response);
     },
   };
+}
+
+function hashId(key: Buffer, id: string): Buffer {
+  return createHmac('sha256', key).update(`session ${id}`).digest();
 }
 
 function isSafe(request: Request): boolean {
@@ -123,14 +138,6 @@ export function refuseForeignOrigin(request: Request): void {
       : origin !== undefined && URL.parse(origin)?.host === request.get('host');
   if (!ours)
     throw new Problem('forbidden', 'A browser session may change something only from the pages of this service.');
-}
-
-function cookieOf(request: Request, name: string): string | undefined {
-  for (const part of (request.get('cookie') ?? '').split(';')) {
-    const [key, ...value] = part.trim().split('=');
-    if (key === name) return value.join('=');
-  }
-  return undefined;
 }
 
 function digest(token: string): Buffer {

@@ -28,6 +28,8 @@ export interface Audit {
   ): Promise<A>;
   /** Writes down a session that is started. */
   signedIn(access: Access, action: string): Promise<void>;
+  /** Writes down the wrong tokens of a minute; the log has them also where this fails. */
+  authenticationFailed(detail: { address: string; count: number; addresses?: number }): Promise<void>;
 }
 
 const ATHLETE_PATH = '/api/admin/athletes/:id';
@@ -64,6 +66,13 @@ export function createAudit(database: Database, logger: Logger): Audit {
       } catch (error) {
         await end(entry, { status: error instanceof Problem ? error.status : 500 });
         throw error;
+      }
+    },
+    authenticationFailed: async (detail) => {
+      try {
+        await beginAuditEntry(database, { who: 'nobody', action: 'authentication failed', detail, status: 401 });
+      } catch (error) {
+        logger.warn('refused tries are missing in the audit', { component: 'audit', error: (error as Error).message });
       }
     },
     signedIn: async (access, action) => {

@@ -16,8 +16,12 @@ export interface LiveFigures {
 
 /** Sends server-sent events to browsers. */
 export interface EventStream {
-  /** Adds a viewer, who first gets everything anew. @returns false when there are too many */
-  add(response: Response): boolean;
+  /**
+   * Adds a viewer, who first gets everything anew.
+   * @param credential by which the viewer came: a token or a session, each of which has its share
+   * @returns false when there are too many; the admin token always gets one
+   */
+  add(response: Response, credential: string): boolean;
   readonly viewers: number;
   /** Ends every stream. */
   close(): void;
@@ -29,6 +33,8 @@ const HEARTBEAT_MS = 15_000;
 const LIFETIME_MS = 3_600_000; // then the browser connects anew, and its session is looked at again
 const RETRY_MS = 2000;
 const MAX_VIEWERS = 500;
+const MAX_VIEWERS_OF_CREDENTIAL = 50;
+const ALWAYS_SERVED = 'admin';
 const MAX_BACKLOG_BYTES = 1024 * 1024;
 const MAX_IDS = 100;
 
@@ -57,6 +63,7 @@ export function createEventStream(deps: {
 }): EventStream {
   const { hub, clock, logger, figures } = deps;
   const viewers = new Map<Response, () => void>();
+  const countOf = new Map<string, number>();
   const news = new Set<LiveEvent>();
   const sent = new Map<LiveEvent, string>();
   let changed: Set<string> | 'any' = new Set();
@@ -121,8 +128,10 @@ export function createEventStream(deps: {
   };
 
   const remove = (viewer: Response): void => {
-    viewers.get(viewer)?.();
-    if (!viewers.delete(viewer)) return;
+    const forget = viewers.get(viewer);
+    if (!forget) return;
+    viewers.delete(viewer);
+    forget();
     viewer.end();
     if (viewers.size === 0) stopTimers();
   };
@@ -153,14 +162,22 @@ export function createEventStream(deps: {
     get viewers() {
       return viewers.size;
     },
-    add: (response) => {
-      if (viewers.size >= MAX_VIEWERS) return false;
+    add: (response, credential) => {
+      const count = countOf.get(credential) ?? 0;
+      const isFull = viewers.size >= MAX_VIEWERS || count >= MAX_VIEWERS_OF_CREDENTIAL;
+      if (isFull && !(credential === ALWAYS_SERVED && count === 0)) return false;
+      countOf.set(credential, count + 1);
       if (viewers.size === 0) startTimers();
       response.status(200).set({ 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' });
       response.flushHeaders();
       response.write(`retry: ${RETRY_MS}\n\n`);
       const lifetime = clock.setTimeout(() => remove(response), LIFETIME_MS);
-      viewers.set(response, () => clock.clearTimeout(lifetime));
+      viewers.set(response, () => {
+        clock.clearTimeout(lifetime);
+        const left = (countOf.get(credential) ?? 0) - 1;
+        if (left > 0) countOf.set(credential, left);
+        else countOf.delete(credential);
+      });
       response.once('close', () => remove(response));
       // Whoever comes, for the first time or again, may have missed anything.
       send(response, LIVE_EVENTS, null, true).catch(warn);

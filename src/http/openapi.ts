@@ -3,7 +3,7 @@ import { SESSION_COOKIE } from './admin-auth.ts';
 import { defineRoute, type Route } from './route.ts';
 
 /** What the document needs of an endpoint. */
-export type DescribedRoute = Omit<Route, 'handle' | 'before'>;
+export type DescribedRoute = Omit<Route, 'handle'>;
 
 type Json = Record<string, unknown>;
 

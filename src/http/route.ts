@@ -35,8 +35,6 @@ export interface Route<P extends Shape = Shape, Q extends Shape = Shape, B exten
   path: string;
   summary: string;
   access: 'public' | 'read' | 'admin';
-  /** Comes before everything else, even the check of access. */
-  before?: RequestHandler;
   params?: P;
   query?: Q;
   body?: B;
@@ -101,8 +99,7 @@ export function mountRoutes(
   for (const path of paths) {
     const here = routes.filter((route) => route.path === path);
     for (const route of here) {
-      const before = route.before ? [route.before] : [];
-      router[route.method](path, ...before, guard(route.access), ...bodyReader(route), handlerOf(route, audit));
+      router[route.method](path, guard(route.access), ...bodyReader(route), handlerOf(route, audit));
     }
     const allow = here.flatMap(({ method }) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()]));
     router.all(path, refuseOtherMethods(...new Set(allow)));

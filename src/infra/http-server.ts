@@ -1,15 +1,41 @@
 import {
   createServer,
+  type IncomingMessage,
   type OutgoingHttpHeader,
   type OutgoingHttpHeaders,
   type RequestListener,
   ServerResponse,
+  STATUS_CODES,
 } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 
 const CLOSE_DEADLINE_MS = 3000;
 
+/** What clients may hold at a time; docs/security.md lists it. */
+export const LIMITS = {
+  /** Connections; one more takes the place of the one that has waited longest without a whole request. */
+  connections: 2000,
+  /** Announced bytes of bodies that are not there yet; beyond it the oldest of them gives way. */
+  unfinishedBodyBytes: 8 * 1024 * 1024,
+  /** For the headers, and for the whole request. */
+  headersMs: 5000,
+  requestMs: 10_000,
+  /** How late a request that took too long may be noticed. */
+  checkEveryMs: 1000,
+};
+// A body that announces more, or no length, is read no further than about here.
+const MAX_COUNTED_BYTES = 64 * 1024;
+
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
+
+/** The headers of answers that come from no page: such as 400 for what is no HTTP. */
+const BARE_HEADERS: Record<string, string> = {
+  'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
+  'Referrer-Policy': 'no-referrer',
+  'Strict-Transport-Security': 'max-age=31536000; includeSubDomains',
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'SAMEORIGIN',
+};
 
 /** A listening HTTP server. */
 export interface HttpServer {
@@ -25,10 +51,12 @@ export class ListenError extends Error {
 }
 
 /**
+ * Listens, and keeps to LIMITS: who sends slowly, or nothing, gives way to who comes new, so that a true request is
+ * always served. Every answer has the security headers, whoever made it.
  * @param port 0 takes a free one
  * @throws ListenError
  */
-export async function listen(app: RequestListener, port: number): Promise<HttpServer> {
+export async function listen(app: RequestListener, port: number, limits: typeof LIMITS = LIMITS): Promise<HttpServer> {
   let closing = false;
   /** While the server closes, each answer is the last on its connection: what a proxy sends after it would be cut off. */
   class Answer extends ServerResponse {
@@ -37,10 +65,29 @@ export async function listen(app: RequestListener, port: number): Promise<HttpSe
     // Node's way to every answer's head, also of one that is written without a call of it.
     override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
       if (closing) this.setHeader('Connection', 'close');
+      if (!this.hasHeader('X-Content-Type-Options'))
+        for (const [name, value] of Object.entries(BARE_HEADERS)) this.setHeader(name, value);
       return super.writeHead(status, reason as string, headers);
     }
   }
-  const server = createServer({ ServerResponse: Answer }, app);
+  const waiting = createWaitingList(limits);
+  const serve: RequestListener = (request, response) => {
+    waiting.asked(request);
+    response.once('close', () => waiting.answered(request.socket));
+    app(request, response);
+  };
+  const server = createServer(
+    {
+      ServerResponse: Answer,
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      connectionsCheckingInterval: limits.checkEveryMs,
+    },
+    serve,
+  );
+  server.on('checkExpectation', serve);
+  server.on('connection', waiting.connected);
+  server.on('clientError', refuse);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
       const why = error.code === 'EADDRINUSE' ? 'another program listens there' : error.message;
@@ -61,4 +108,70 @@ export async function listen(app: RequestListener, port: number): Promise<HttpSe
         closing = true;
       }),
   };
+}
+
+/** Connections without a whole request, with the bytes that they announced: the one that waits longest comes first. */
+function createWaitingList(limits: typeof LIMITS) {
+  const open = new Set<Socket>();
+  const waiting = new Map<Socket, number>();
+  let bytes = 0;
+
+  const leave = (socket: Socket): void => {
+    bytes -= waiting.get(socket) ?? 0;
+    waiting.delete(socket);
+  };
+  const enter = (socket: Socket, announced: number): void => {
+    leave(socket);
+    if (!open.has(socket)) return;
+    waiting.set(socket, announced);
+    bytes += announced;
+    for (const [oldest, held] of waiting) {
+      const tooMany = open.size > limits.connections;
+      if (!tooMany && bytes <= limits.unfinishedBodyBytes) return;
+      if (tooMany || held > 0) close(oldest);
+    }
+  };
+  const close = (socket: Socket): void => {
+    leave(socket);
+    open.delete(socket);
+    socket.destroy();
+  };
+
+  return {
+    connected: (socket: Socket): void => {
+      open.add(socket);
+      socket.once('close', () => close(socket));
+      enter(socket, 0);
+    },
+    answered: (socket: Socket): void => enter(socket, 0),
+    asked: (request: IncomingMessage): void => {
+      const { socket, headers } = request;
+      const length = headers['transfer-encoding'] ? MAX_COUNTED_BYTES : Number(headers['content-length'] ?? 0);
+      if (length === 0) {
+        leave(socket);
+        return;
+      }
+      enter(socket, Math.min(length, MAX_COUNTED_BYTES));
+      request.once('end', () => leave(socket));
+    },
+  };
+}
+
+const STATUS_BY_CODE: Record<string, number> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+  HPE_HEADER_OVERFLOW: 431,
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
+};
+
+/** Answers what is no HTTP, or came too slowly: no request of it gets to the app. */
+function refuse({ code = '' }: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: ServerResponse }): void {
+  if (!socket.writable || socket._httpMessage?.headersSent) {
+    socket.destroy();
+    return;
+  }
+  const status = STATUS_BY_CODE[code] ?? 400;
+  const head = Object.entries({ ...BARE_HEADERS, Connection: 'close', 'Content-Length': '0' });
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`,
+  );
 }

@@ -1,12 +1,13 @@
-import { z } from 'zod';
 import type { Int64 } from '../domain/int64.ts';
 import { toStorableJson } from '../domain/storable-text.ts';
+import { ProviderError } from './errors.ts';
 import {
   type ActivityDetail,
   type ActivitySummary,
   activityDetailSchema,
   activitySummarySchema,
   athleteSchema,
+  listOf,
   type SubscriptionAnswer,
   subscriptionSchema,
   type TokenAnswer,
@@ -14,9 +15,12 @@ import {
 } from './schemas.ts';
 import type { Transport } from './transport.ts';
 
-/** The provider's API, as far as the service uses it. Every method throws ProviderError. */
+/** The provider's API, as far as the service uses it. Every method throws ProviderError, without any secret in it. */
 export interface Provider {
-  /** @returns the checked fields, and the whole answer as it came, except for what PostgreSQL cannot hold */
+  /**
+   * @returns the checked fields, and the whole answer as it came, except for what PostgreSQL cannot hold
+   * @throws ProviderError UNUSABLE for an answer that would be the same again: another activity, an impossible date
+   */
   getActivity(
     accessToken: string,
     activityId: Int64,
@@ -65,6 +69,8 @@ export function createProvider(
         { endpoint: 'activity', method: 'GET', path, accessToken, schema: activityDetailSchema },
         signal,
       );
+      if (value.id !== activityId)
+        throw new ProviderError('UNUSABLE', `GET ${path}: the provider answered with activity ${value.id}`);
       return { detail: value, body: toStorableJson(body) };
     },
     listActivities: async (accessToken, { before, after, page, perPage }, signal) =>
@@ -76,7 +82,7 @@ export function createProvider(
             path: '/api/v3/athlete/activities',
             accessToken,
             query: { before, after, page, per_page: perPage },
-            schema: z.array(activitySummarySchema),
+            schema: listOf(activitySummarySchema),
           },
           signal,
         )
@@ -116,7 +122,7 @@ export function createProvider(
     },
     listSubscriptions: async () => {
       const path = '/api/v3/push_subscriptions';
-      const schema = z.array(subscriptionSchema);
+      const schema = listOf(subscriptionSchema);
       return (await transport.send({ endpoint: 'subscriptions', method: 'GET', path, query: credentials, schema }))
         .value;
     },

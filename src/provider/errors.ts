@@ -1,25 +1,29 @@
 import { toStorableText } from '../domain/storable-text.ts';
+import { redactSecrets } from '../infra/logger.ts';
 
 /** What went wrong in a call to the provider, by what to do about it. */
 export type ProviderErrorCode =
   | 'NETWORK' // no answer: retry
   | 'TIMEOUT' // no answer in time: retry
   | 'UNREADABLE' // an answer that is not what the API promises: retry
+  | 'UNUSABLE' // a whole answer that would be the same again (another activity, an impossible date): permanent
   | 'SERVER' // 5xx: retry
   | 'THROTTLED' // 429: everyone waits
   | 'UNAUTHORIZED' // 401: refresh the token once
   | 'FORBIDDEN' // 403: permanent
   | 'NOT_FOUND' // 404: permanent
-  | 'UNUSABLE' // an answer that would be as wrong again: permanent
   | 'OTHER_ATHLETE' // the activity is not that athlete's: permanent
   | 'REFUSED'; // any other 4xx: permanent for this request
 
-/** A call to the provider that did not succeed. The message holds no token and no query string. */
+/**
+ * A call to the provider that did not succeed. The message holds no secret and no query string, and there is no
+ * cause: the client's own error holds the request with its headers.
+ */
 export class ProviderError extends Error {
   override name = 'ProviderError';
   readonly code: ProviderErrorCode;
   readonly status: number | undefined;
-  /** The provider's own words, shortened; its form is never relied upon. */
+  /** The provider's own words, redacted and at most 200 characters long; their form is never relied upon. */
   readonly providerMessage: string | undefined;
   /** For THROTTLED: milliseconds until the provider allows the next call, if it said so. */
   readonly retryAfterMs: number | undefined;
@@ -31,10 +35,9 @@ export class ProviderError extends Error {
       status?: number | undefined;
       providerMessage?: string | undefined;
       retryAfterMs?: number | undefined;
-      cause?: unknown;
     } = {},
   ) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    super(message);
     this.code = code;
     this.status = details.status;
     this.providerMessage = details.providerMessage;
@@ -52,14 +55,16 @@ const BY_STATUS: Record<number, ProviderErrorCode> = {
 /**
  * The error of an answer that is not 2xx.
  * @param answer.date its Date header: what a Retry-After date is counted from, by the same clock
+ * @param secrets what the call carried: a provider, proxy or firewall may echo it
  */
 export function errorOfAnswer(
   what: string,
   answer: { status: number; body: string; retryAfter: string | undefined; date: string | undefined; now: number },
+  secrets: readonly string[],
 ): ProviderError {
   const { status } = answer;
   const code = BY_STATUS[status] ?? (status >= 500 ? 'SERVER' : 'REFUSED');
-  const providerMessage = messageOf(answer.body);
+  const providerMessage = messageOf(answer.body, secrets);
   return new ProviderError(
     code,
     `${what}: the provider answered HTTP ${status}${providerMessage ? ` (${providerMessage})` : ''}`,
@@ -87,7 +92,7 @@ function retryAfterMsOf(answer: {
 const MAX_WORDS = 200;
 
 // Error bodies come in several forms, and sometimes empty.
-function messageOf(body: string): string | undefined {
+function messageOf(body: string, secrets: readonly string[]): string | undefined {
   try {
     const parsed = (JSON.parse(body) ?? {}) as { message?: unknown; errors?: unknown };
     const first = Array.isArray(parsed.errors) ? (parsed.errors[0] as Record<string, unknown> | undefined) : undefined;
@@ -95,9 +100,24 @@ function messageOf(body: string): string | undefined {
       ? [first.resource, first.field, first.code].filter((part) => typeof part === 'string' && part !== '').join(' ')
       : undefined;
     const words = [parsed.message, detail].filter((part) => typeof part === 'string' && part !== '').join(': ');
-    return toStorableText(words.slice(0, MAX_WORDS)) || undefined; // it is kept with the job
+    // Redacted before it is cut: half a secret would not be recognised. It is kept with the job.
+    return toStorableText(redactWords(words, secrets).slice(0, MAX_WORDS)) || undefined;
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
     throw error;
   }
+}
+
+const REDACTED = '[redacted]';
+// As in a header, a query, a form, JSON or prose: "client_secret=…", '"code": "…"', "Authorization: Bearer …".
+const NAMED =
+  /((?:(?:token|secret|password|authorization|cookie|api[-_]?key)|\bcode)(?:\\?["'])?\s*(?:[:=]|%3[ad])\s*(?:\\?["'])?(?:(?:bearer|basic)\s+)?|\b(?:bearer|basic)\s+)(?!\[redacted\])[^\s"'&,;<>\\]+/gi;
+// An encoding or a part of a secret whose value is not known. Words, addresses and ids have no such run.
+const RUN = /[\w+=-]{24,}/g;
+
+/** Takes secrets out of the provider's words: by value, by name, and whatever looks like one. */
+function redactWords(words: string, secrets: readonly string[]): string {
+  return redactSecrets(words, secrets)
+    .replace(NAMED, `$1${REDACTED}`)
+    .replace(RUN, (run) => (/\d/.test(run) && /[a-z]/i.test(run) ? REDACTED : run));
 }

@@ -8,8 +8,14 @@ const id = z.unknown().transform((value, context) => {
   if (parsed === undefined) context.issues.push({ code: 'custom', input: value, message: 'must be a 64-bit id' });
   return parsed as string;
 });
+const MAX_SECONDS = 2 ** 31 - 1; // what the database holds: 68 years
 const optionalNumber = z
   .number()
+  .nullish()
+  .transform((value) => value ?? 0);
+const optionalSeconds = z
+  .number()
+  .max(MAX_SECONDS)
   .nullish()
   .transform((value) => value ?? 0);
 const optionalText = z
@@ -30,11 +36,11 @@ const common = {
     .transform((value) => toStorableText(value ?? '')),
   sport_type: optionalText,
   type: optionalText, // deprecated name of sport_type, the only one in old answers
-  start_date: z.iso.datetime({ offset: true }),
+  start_date: z.iso.datetime({ offset: true }).regex(/^(19|2\d)/, 'must be of the years 1900 to 2999'),
   timezone: optionalText,
   distance: optionalNumber,
-  moving_time: optionalNumber,
-  elapsed_time: optionalNumber,
+  moving_time: optionalSeconds,
+  elapsed_time: optionalSeconds,
   total_elevation_gain: optionalNumber,
   private: optionalFlag,
 };
@@ -47,11 +53,16 @@ export type ActivityDetail = z.output<typeof activityDetailSchema>;
 export const activitySummarySchema = z.object(common);
 export type ActivitySummary = z.output<typeof activitySummarySchema>;
 
+const MAX_LISTED = 1000; // several times what is ever asked for
+
+/** A list of the provider; its length is looked at first, since each bad entry costs far more than its bytes. */
+export const listOf = <S extends z.ZodType>(entry: S) => z.array(z.unknown()).max(MAX_LISTED).pipe(z.array(entry));
+
 /** POST /oauth/token */
 export const tokenSchema = z.object({
   access_token: z.string().min(1),
   refresh_token: z.string().min(1),
-  expires_at: z.number().int().positive(),
+  expires_at: z.number().int().positive().max(32_503_680_000), // the year 3000
   athlete: z.object({ id, firstname: optionalText, lastname: optionalText }).nullish(),
 });
 export type TokenAnswer = z.output<typeof tokenSchema>;

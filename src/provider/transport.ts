@@ -1,6 +1,6 @@
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
-import got, { type Method, RequestError, TimeoutError } from 'got';
+import got, { type Method, type Request, TimeoutError } from 'got';
 import type { z } from 'zod';
 import { parseJsonKeepingInt64 } from '../domain/int64.ts';
 import { errorOfAnswer, ProviderError } from './errors.ts';
@@ -38,7 +38,10 @@ export interface Transport {
   close(): void;
 }
 
-const MAX_BODY_BYTES = 32 * 1024 * 1024;
+// The largest detailed activities have 2 to 3 MB.
+const MAX_BODY_BYTES = 8 * 1024 * 1024;
+const MAX_ERROR_BYTES = 64 * 1024;
+const MAX_DEPTH = 100;
 
 /**
  * @param origin the provider's origin; every path is below it
@@ -65,51 +68,49 @@ export function createTransport(options: {
     send: async (request, signal) => {
       const what = `${request.method} ${request.path}`;
       const startedAt = performance.now();
-      const tooLarge = new AbortController();
+      const { accessToken, query, form } = request;
       let code = 'network';
       try {
-        const sent = client(`${options.origin}${request.path}`, {
+        const stream = client.stream(`${options.origin}${request.path}`, {
           method: request.method,
-          ...(request.query ? { searchParams: request.query } : {}),
-          ...(request.form ? { form: withoutMissing(request.form) } : {}),
-          ...(request.accessToken ? { headers: { authorization: `Bearer ${request.accessToken}` } } : {}),
-          signal: signal ? AbortSignal.any([signal, tooLarge.signal]) : tooLarge.signal,
+          ...(query ? { searchParams: query } : {}),
+          // A stream without a body waits for somebody to write one.
+          ...(form ? { form: withoutMissing(form) } : request.method === 'GET' ? {} : { body: '' }),
+          ...(accessToken ? { headers: { authorization: `Bearer ${accessToken}` } } : {}),
+          ...(signal ? { signal } : {}),
         });
-        sent.on('downloadProgress', ({ transferred }) => {
-          if (transferred > MAX_BODY_BYTES) tooLarge.abort();
-        });
-        const { statusCode, headers, body } = await sent;
+        const { statusCode, headers, body } = await readAnswer(stream);
         code = String(statusCode);
         const usage = request.path.startsWith('/api/v3/') ? readRateHeaders(headers) : undefined;
         if (usage) options.observer.usage(usage, performance.now() - startedAt);
-        if (statusCode < 200 || statusCode > 299) {
-          throw errorOfAnswer(what, {
-            status: statusCode,
-            body,
-            retryAfter: headers['retry-after'],
-            date: headers.date,
-            now: options.now(),
-          });
+        if (!isSuccess(statusCode)) {
+          throw errorOfAnswer(
+            what,
+            {
+              status: statusCode,
+              body: body ?? '',
+              retryAfter: headers['retry-after'],
+              date: headers.date,
+              now: options.now(),
+            },
+            secretsOf(request),
+          );
         }
-        if (request.schema === undefined) return { value: undefined as never, body };
+        if (request.schema === undefined) return { value: undefined as never, body: body ?? '' };
         const value = readBody(what, body, request.schema);
         if (value instanceof ProviderError) {
           code = 'unreadable';
           throw value;
         }
-        return { value, body };
+        return { value, body: body ?? '' };
       } catch (error) {
         if (error instanceof ProviderError) throw error;
         if (error instanceof TimeoutError) {
           code = 'timeout';
-          throw new ProviderError('TIMEOUT', `${what}: no answer within ${options.timeoutMs} ms`, { cause: error });
+          throw new ProviderError('TIMEOUT', `${what}: no answer within ${options.timeoutMs} ms`);
         }
-        if (tooLarge.signal.aborted) {
-          code = 'unreadable';
-          throw new ProviderError('UNREADABLE', `${what}: the answer is larger than ${MAX_BODY_BYTES} bytes`);
-        }
-        const reason = error instanceof RequestError ? (error.code ?? error.message) : String(error);
-        throw new ProviderError('NETWORK', `${what}: no answer (${reason})`, { cause: error });
+        const reason = (error as { code?: unknown }).code ?? (error as Error).name;
+        throw new ProviderError('NETWORK', `${what}: no answer (${String(reason)})`);
       } finally {
         options.observer.call(request.endpoint, code, (performance.now() - startedAt) / 1000);
       }
@@ -121,22 +122,73 @@ export function createTransport(options: {
   };
 }
 
-function readBody<S extends z.ZodType>(what: string, body: string, schema: S): z.output<S> | ProviderError {
+/** @returns the body only where it is small enough to be read: of an error its beginning, of anything else the whole */
+async function readAnswer(stream: Request) {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  let isTooLarge = false;
+  // Counted as it is unpacked: a small compressed body may be a large one.
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    isTooLarge = bytes > (isSuccess(stream.response?.statusCode) ? MAX_BODY_BYTES : MAX_ERROR_BYTES);
+    if (isTooLarge) break;
+  }
+  const { statusCode = 0, headers = {} } = stream.response ?? {};
+  const body = isTooLarge && isSuccess(statusCode) ? undefined : Buffer.concat(chunks).toString('utf8');
+  return { statusCode, headers, body };
+}
+
+function isSuccess(status = 0): boolean {
+  return status >= 200 && status <= 299;
+}
+
+const SECRET_FIELD = /token|secret|^code$/;
+
+/** The values of a call that must not come back in its error. */
+function secretsOf({ accessToken, query, form }: ProviderRequest<z.ZodType>): string[] {
+  const fields = Object.entries({ ...query, ...form }).filter(([name]) => SECRET_FIELD.test(name));
+  return [accessToken, ...fields.map(([, value]) => value)].filter((value) => value !== undefined).map(String);
+}
+
+function readBody<S extends z.ZodType>(what: string, body: string | undefined, schema: S): z.output<S> | ProviderError {
+  if (body === undefined)
+    return new ProviderError('UNUSABLE', `${what}: the answer is larger than ${MAX_BODY_BYTES} bytes`);
+  if (depthOf(body) > MAX_DEPTH)
+    return new ProviderError('UNUSABLE', `${what}: the answer is nested more than ${MAX_DEPTH} levels deep`);
   let parsed: unknown;
   try {
     parsed = parseJsonKeepingInt64(body);
   } catch (error) {
-    return new ProviderError('UNREADABLE', `${what}: the body is not JSON (${body.length} characters)`, {
-      cause: error,
-    });
+    // Without its message, which quotes the body.
+    if (!(error instanceof SyntaxError)) throw error;
+    return new ProviderError('UNREADABLE', `${what}: the body is not JSON (${body.length} characters)`);
   }
   const result = schema.safeParse(parsed);
   if (result.success) return result.data;
   const issue = result.error.issues[0];
+  // A field that is missing may be a page in between that is JSON; an impossible value is the provider's own.
+  const isImpossible = issue?.code === 'invalid_format' || issue?.code === 'too_big';
   return new ProviderError(
-    'UNREADABLE',
+    isImpossible ? 'UNUSABLE' : 'UNREADABLE',
     `${what}: the body lacks what the API promises (${issue?.path.join('.')}: ${issue?.message})`,
   );
+}
+
+/** The deepest nesting of objects and lists in a JSON text; what stands in a string does not count. */
+function depthOf(json: string): number {
+  let depth = 0;
+  let deepest = 0;
+  let inString = false;
+  for (let index = 0; index < json.length; index += 1) {
+    const character = json[index];
+    if (character === '\\') index += 1;
+    else if (character === '"') inString = !inString;
+    else if (inString) continue;
+    else if (character === '[' || character === '{') deepest = Math.max(deepest, ++depth);
+    else if (character === ']' || character === '}') depth -= 1;
+  }
+  return deepest;
 }
 
 function withoutMissing(form: Record<string, string | undefined>): Record<string, string> {

@@ -5,8 +5,8 @@ import type { Queryable } from '../infra/database.ts';
 export interface AuditEntry {
   id: Int64;
   at: Date;
-  /** The admin token, the read token (which can only sign in), or a browser session. */
-  who: 'admin' | 'read' | 'session';
+  /** The admin token, the read token (which can only sign in), a browser session, or wrong tokens of a minute. */
+  who: 'admin' | 'read' | 'session' | 'nobody';
   action: string;
   target: string | null;
   detail: Record<string, unknown>;
@@ -23,11 +23,20 @@ export async function beginAuditEntry(
     target?: string | undefined;
     detail: Record<string, unknown>;
     athleteId?: Int64 | undefined;
+    /** Where it is known already. */
+    status?: number;
   },
 ): Promise<Int64> {
   const [row] = await database.query<{ id: string }>(
-    `INSERT INTO audit_entry (who, action, target, detail, athlete_id) VALUES ($1, $2, $3, $4::text::jsonb, $5) RETURNING id`,
-    [entry.who, entry.action, entry.target ?? null, JSON.stringify(entry.detail), entry.athleteId ?? null],
+    `INSERT INTO audit_entry (who, action, target, detail, athlete_id, status) VALUES ($1, $2, $3, $4::text::jsonb, $5, $6) RETURNING id`,
+    [
+      entry.who,
+      entry.action,
+      entry.target ?? null,
+      JSON.stringify(entry.detail),
+      entry.athleteId ?? null,
+      entry.status ?? null,
+    ],
   );
   return (row as { id: string }).id;
 }

@@ -11,7 +11,7 @@ let rig: Rig;
 let description: Description;
 
 beforeAll(async () => {
-  rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
+  rig = await startRig({ env: { SERVICE_ROLES: 'web', TRUSTED_PROXIES: '1' } });
   description = await readDescription(rig);
 });
 afterAll(() => rig.close());
@@ -57,10 +57,11 @@ describe('every endpoint of the admin interface', () => {
   });
 
   it('is closed without a token and with a wrong one: 401', async () => {
-    for (const { method, path } of admin())
+    for (const [n, { method, path }] of admin().entries())
       for (const headers of [
         {},
-        { authorization: 'Bearer admin-token-of-the-tests!' },
+        // Ten of one address would be too many.
+        { authorization: 'Bearer admin-token-of-the-tests!', 'x-forwarded-for': `198.51.100.${n}` },
         { cookie: 'activity_sync_session=admin.9999999999999.x' },
       ]) {
         const response = await send(rig, method, concrete(path), headers as Record<string, string>);

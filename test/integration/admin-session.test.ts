@@ -32,6 +32,34 @@ describe('a browser session', () => {
     expect([ended.status, cookieOf(ended)]).toEqual([204, 'activity_sync_session=']);
   });
 
+  const accessOf = async (cookie: string, service = rig.service) => {
+    const answer = await fetch(`${service.url}/api/admin/session`, { headers: { cookie } });
+    await answer.arrayBuffer();
+    return answer.status;
+  };
+
+  it('is over when it is signed out: a copy of its cookie is worth nothing, on no replica', async () => {
+    const replica = await rig.startReplica();
+    const [first, second] = [cookieOf(await signIn(ADMIN_TOKEN)), cookieOf(await signIn(ADMIN_TOKEN))];
+    expect([await accessOf(first), await accessOf(first, replica)]).toEqual([200, 200]);
+    await (await send(rig, 'DELETE', '/api/admin/session', { cookie: first, origin: rig.service.url })).arrayBuffer();
+    expect([await accessOf(first), await accessOf(first, replica), await accessOf(second)]).toEqual([401, 401, 200]);
+  });
+
+  it('ends with the token that began it, and with no other', async () => {
+    const [admin, read] = [cookieOf(await signIn(ADMIN_TOKEN)), cookieOf(await signIn(READ_TOKEN))];
+    const changed = await rig.startReplica({ ADMIN_TOKEN: 'another-admin-token-of-the-tests' });
+    expect([await accessOf(admin, changed), await accessOf(read, changed)]).toEqual([401, 200]);
+  });
+
+  it('is kept as a hash: the database holds no cookie', async () => {
+    const cookie = cookieOf(await signIn(ADMIN_TOKEN));
+    const [, id = ''] = cookie.split('=');
+    const rows = await rig.service.database.query(`SELECT encode(id_hash, 'base64') AS hash FROM browser_session`, []);
+    expect(rows.length).toBeGreaterThan(0);
+    expect(JSON.stringify(rows)).not.toContain(Buffer.from(id, 'base64url').toString('base64'));
+  });
+
   it('changes something only from our own pages', async () => {
     const cookie = cookieOf(await signIn(ADMIN_TOKEN));
     const create = async (headers: Record<string, string>) => {

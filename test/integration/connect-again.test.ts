@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { setAthleteState } from '../../src/store/athletes.ts';
+import { cookieOf } from '../support/service.ts';
 import { hasEnded, type SyncRig, startSyncRig } from '../support/sync-rig.ts';
 import { until } from '../support/until.ts';
 
@@ -18,7 +19,9 @@ async function connect(athleteId: string, scope: string): Promise<void> {
   consent.search += `&auto=1&athlete=${athleteId}&grant=${scope}`;
   const granted = await fetch(consent, { redirect: 'manual' });
   const back = new URL(granted.headers.get('location') ?? '');
-  const connected = await fetch(`${rig.service.url}${back.pathname}${back.search}`);
+  const connected = await fetch(`${rig.service.url}${back.pathname}${back.search}`, {
+    headers: { cookie: cookieOf(begun) },
+  });
   await connected.arrayBuffer();
   expect(connected.status).toBe(200);
 }

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
 import { type Rig, startRig } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
 beforeAll(async () => {
@@ -63,6 +65,35 @@ describe('/healthz, /readyz and /metrics', () => {
     expect(response.status).toBe(503);
     expect(await response.json()).toMatchObject({ schema: expect.stringContaining('9999-of-a-newer-release.sql') });
     await database.query(`DELETE FROM schema_migration WHERE name LIKE '9999%'`);
+  });
+});
+
+describe('a database that is read-only, as a standby or a full one is', () => {
+  it('is not ready, and /readyz says why, until it can be written to again', async () => {
+    const standby = await startRig({ env: { SERVICE_ROLES: 'web' } });
+    const name = new URL(standby.database.url).pathname.slice(1);
+    const writer = new pg.Client({
+      connectionString: standby.database.url,
+      options: '-c default_transaction_read_only=off',
+    });
+    await writer.connect();
+    // A setting of the database holds for new connections.
+    const makeReadOnly = async (value: 'on' | 'off') => {
+      await writer.query(`ALTER DATABASE ${name} SET default_transaction_read_only = ${value}`);
+      await writer.query(
+        'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()',
+        [name],
+      );
+    };
+    const readiness = async () => (await (await get('/readyz', standby.service.url)).json()) as { database: string };
+    await makeReadOnly('on');
+    await until(async () => (await readiness()).database.startsWith('it is read-only'), 'the refusal');
+    expect((await get('/readyz', standby.service.url)).status).toBe(503);
+    expect((await get('/healthz', standby.service.url)).status).toBe(200);
+    await makeReadOnly('off');
+    await until(async () => (await get('/readyz', standby.service.url)).status === 200, 'readiness');
+    await writer.end();
+    await standby.close();
   });
 });
 

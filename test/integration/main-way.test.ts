@@ -123,7 +123,7 @@ describe('an answer of the provider that is not what its API promises', () => {
     expect(job).toMatchObject({
       outcome: 'exhausted',
       attempts: 5,
-      error: expect.stringContaining('cannot be stored'),
+      error: expect.stringContaining('moving_time'),
     });
     expect(detailCalls(id)).toHaveLength(6);
   });

@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { answerJson, startHostileProvider } from '../support/hostile-provider.ts';
 import { keepLog } from '../support/kept-log.ts';
-import { ADMIN_TOKEN, type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
+import { ADMIN_TOKEN, cookieOf, type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
 import { signIn } from '../support/sign-in.ts';
 
 const CLIENT_SECRET = 'simulator-secret';
@@ -11,7 +12,8 @@ let rig: Rig;
 const { logger, lines } = keepLog();
 
 beforeAll(async () => {
-  rig = await startRig({ logger, env: { FETCH_TIMEOUT_MS: '300' } });
+  // Jobs are fetched by replicas alone.
+  rig = await startRig({ logger, env: { FETCH_TIMEOUT_MS: '300', SERVICE_ROLES: 'web' } });
 });
 afterAll(() => rig.close());
 
@@ -27,7 +29,7 @@ describe('every page and answer', () => {
     '/api/provider/connect',
     '/api/provider/callback?state=forged&error=access_denied',
     '/healthz',
-  ])('%s carries the security headers and no cookie', async (path) => {
+  ])('%s carries the security headers, and no cookie unless it begins something', async (path) => {
     const response = await fetch(`${rig.service.url}${path}`, { redirect: 'manual' });
     await response.arrayBuffer();
     const { headers } = response;
@@ -42,7 +44,7 @@ describe('every page and answer', () => {
     expect(headers.get('referrer-policy')).toBe(isCallback ? 'no-referrer' : 'same-origin');
     expect(headers.get('x-powered-by')).toBeNull();
     expect(headers.get('access-control-allow-origin')).toBeNull();
-    expect(headers.get('set-cookie')).toBeNull();
+    if (path !== '/api/provider/connect') expect(headers.get('set-cookie')).toBeNull();
   });
 
   it('the pages hold no script, style or address that the policy would refuse', async () => {
@@ -58,6 +60,7 @@ describe('the session cookie', () => {
     const secure = await rig.startReplica({ NEXT_PUBLIC_BASE_URL: 'https://sync.example.com' });
     const cookie = (await signIn(secure.url, ADMIN_TOKEN)).headers.get('set-cookie');
     expect(cookie).toMatch(/; Max-Age=43200;/);
+    expect(cookie).toMatch(/^__Host-activity_sync_session=/);
     for (const attribute of ['; Path=/', '; HttpOnly', '; Secure', '; SameSite=Strict'])
       expect(cookie).toContain(attribute);
     expect(cookie).not.toMatch(/Domain=/);
@@ -67,24 +70,14 @@ describe('the session cookie', () => {
   it('is refused once a letter of it is changed', async () => {
     const [cookie = ''] = ((await signIn(rig.service.url, ADMIN_TOKEN)).headers.get('set-cookie') ?? '').split(';');
     const [name = '', value = ''] = cookie.split('=');
-    const [access, expires, signature = ''] = value.split('.');
     const look = async (session: string) => {
       const answer = await fetch(`${rig.service.url}/api/admin/session`, { headers: { cookie: `${name}=${session}` } });
       await answer.arrayBuffer();
       return answer.status;
     };
     expect(await look(value)).toBe(200);
-    const flipped = signature.startsWith('A') ? `B${signature.slice(1)}` : `A${signature.slice(1)}`;
-    for (const forged of [
-      `${access}.${expires}.${flipped}`,
-      `${access}.${Number(expires) + 1}.${signature}`,
-      `read.${expires}.${signature}`,
-      `${access}.${expires}.`,
-      `${access}.${expires}`,
-      'admin..',
-      '',
-    ])
-      expect(await look(forged)).toBe(401);
+    const flipped = value.startsWith('A') ? `B${value.slice(1)}` : `A${value.slice(1)}`;
+    for (const forged of [flipped, value.slice(1), `${value}A`, 'admin', '']) expect(await look(forged)).toBe(401);
   });
 
   it('is given by the form to our own pages alone', async () => {
@@ -111,16 +104,64 @@ describe('a failing call that carries the client secret', () => {
     await take(rig.admin('/api/admin/webhooks?id=5', { method: 'DELETE' }));
     await take(rig.admin('/api/admin/webhooks/doctor'));
     const begun = await fetch(`${rig.service.url}/api/provider/connect`, { redirect: 'manual' });
+    const cookie = cookieOf(begun);
     const state = new URL(begun.headers.get('location') ?? '').searchParams.get('state') ?? '';
     await take(
       fetch(
         `${rig.service.url}/api/provider/callback?${new URLSearchParams({ state, code: 'secret-code', scope: 'read' })}`,
+        { headers: { cookie } },
       ),
     );
     active.remove();
     expect(answers.join()).toMatch(/provider/i);
     for (const secret of [CLIENT_SECRET, VERIFY_TOKEN, ADMIN_TOKEN, 'secret-code'])
       expect(answers.join() + lines.join()).not.toContain(secret);
+  });
+});
+
+describe('a provider that echoes the request in its refusal', () => {
+  it('gets no secret onto the public page, into an answer, a job’s error or the log', async () => {
+    const athleteId = await rig.connectAthlete();
+    const accessToken = await rig.service.accessTokens.get(athleteId);
+    const hostile = await startHostileProvider();
+    hostile.answer = ({ url, headers, body }, response) =>
+      answerJson(response, 400, { message: `${body} ${headers.authorization ?? ''} ${url}` });
+    const replica = await rig.startReplica({ PROVIDER_API_URL: hostile.origin, SERVICE_ROLES: 'web,fetch' });
+    const texts: string[] = [];
+    const take = async (path: string, init: RequestInit = {}) => {
+      const headers = { authorization: `Bearer ${ADMIN_TOKEN}`, ...init.headers };
+      const answer = await fetch(`${replica.url}${path}`, { redirect: 'manual', ...init, headers });
+      texts.push(await answer.text());
+      return answer;
+    };
+    await take('/api/admin/webhooks');
+    await take('/api/admin/webhooks', { method: 'POST' });
+    await take('/api/admin/webhooks?id=5', { method: 'DELETE' });
+    await take('/api/admin/webhooks/doctor');
+    const begun = await take('/api/provider/connect');
+    const state = new URL(begun.headers.get('location') ?? '').searchParams.get('state') ?? '';
+    const cookie = cookieOf(begun);
+    const callback = `/api/provider/callback?${new URLSearchParams({ state, code: 'secret-code', scope: 'read' })}`;
+    const page = await take(callback, { headers: { accept: 'text/html', cookie } });
+    expect(page.status).toBe(502);
+    expect(texts.at(-1)).toContain('The provider could not be asked, or did not accept the code.');
+    expect(texts.at(-1)).not.toContain('redacted');
+
+    await rig.post({
+      object_type: 'activity',
+      object_id: 4711,
+      aspect_type: 'create',
+      owner_id: Number(athleteId),
+      subscription_id: 1,
+      event_time: Math.floor(Date.now() / 1000),
+    });
+    const { error } = await rig.untilJob('4711', (job) => job.error !== null);
+    expect(error).toContain('HTTP 400 (');
+    texts.push(String(error));
+
+    const shown = texts.join() + lines.join();
+    for (const secret of [CLIENT_SECRET, VERIFY_TOKEN, 'secret-code', accessToken]) expect(shown).not.toContain(secret);
+    await hostile.close();
   });
 });
 

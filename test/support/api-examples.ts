@@ -9,6 +9,7 @@ export interface ApiExample {
   /** Without the admin token. */
   public?: true;
   note?: string;
+  headers?: Record<string, string>;
 }
 
 /** What the calls are about: ids of what the script has put there. */
@@ -24,6 +25,8 @@ export interface ExampleWorld {
   adminToken: string;
   state: string;
   code: string;
+  /** Of the browser that began to connect. */
+  connectCookie: string;
 }
 
 /** The calls in the order of the page, by heading. Each endpoint of the OpenAPI document stands in it once or more. */
@@ -57,7 +60,13 @@ export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
         note: 'The same event once more:',
       },
       { method: 'GET', template: '/api/provider/connect', public: true },
-      { method: 'GET', template: '/api/provider/callback', path: `/api/provider/callback?${callback}`, public: true },
+      {
+        method: 'GET',
+        template: '/api/provider/callback',
+        path: `/api/provider/callback?${callback}`,
+        headers: { cookie: world.connectCookie },
+        public: true,
+      },
     ],
     Deliveries: [
       { method: 'GET', template: '/api/admin/webhook-events', path: '/api/admin/webhook-events?limit=1' },

@@ -141,12 +141,13 @@ export async function startRig(
       const known = simulator.athletes.find((one) => one.id === id);
       const athlete = known ?? simulator.addAthlete({ name, ...(id === undefined ? {} : { id }) });
       const begun = await fetch(`${service.url}/api/provider/connect`, { redirect: 'manual' });
+      const cookie = cookieOf(begun);
       const consent = new URL(begun.headers.get('location') ?? '');
       consent.searchParams.set('auto', '1');
       consent.searchParams.set('athlete', athlete.id);
       const granted = await fetch(consent, { redirect: 'manual' });
       const back = new URL(granted.headers.get('location') ?? '');
-      const connected = await fetch(`${service.url}${back.pathname}${back.search}`);
+      const connected = await fetch(`${service.url}${back.pathname}${back.search}`, { headers: { cookie } });
       await connected.arrayBuffer();
       if (!connected.ok) throw new Error(`Connecting failed: ${connected.status}`);
       return athlete.id;
@@ -174,6 +175,9 @@ export async function startRig(
     },
   };
 }
+
+/** The cookie that an answer sets, as a browser sends it back. */
+export const cookieOf = (response: Response): string => response.headers.get('set-cookie')?.split(';')[0] ?? '';
 
 const refuse = (): never => {
   throw new Error('This rig has no proxy; start it with { proxied: true }.');

@@ -84,7 +84,10 @@ async function createWorld(service: Service, simulator: Simulator): Promise<Exam
   const [athleteId, leaverId, newcomerId] = ['Ada Runner', 'Bo Rider', 'Cleo Walker'].map(
     (name) => simulator.addAthlete({ name }).id,
   ) as [string, string, string];
-  for (const id of [athleteId, leaverId]) await (await fetch(await consent(service, id))).arrayBuffer();
+  for (const id of [athleteId, leaverId]) {
+    const { address, cookie } = await consent(service, id);
+    await (await fetch(address, { headers: { cookie } })).arrayBuffer();
+  }
   const { id: activityId } = simulator.addActivity(athleteId, { name: 'Morning Run' });
   await simulator.deliver(
     { object_id: activityId, owner_id: athleteId },
@@ -92,7 +95,8 @@ async function createWorld(service: Service, simulator: Simulator): Promise<Exam
   );
   const look = async () => service.database.query(`SELECT FROM thumbnail WHERE activity_id = $1`, [activityId]);
   while ((await look()).length === 0) await new Promise((resolve) => setTimeout(resolve, 50));
-  const back = new URL(await consent(service, newcomerId)).searchParams;
+  const { address, cookie } = await consent(service, newcomerId);
+  const back = new URL(address).searchParams;
   return {
     athleteId,
     leaverId,
@@ -104,16 +108,21 @@ async function createWorld(service: Service, simulator: Simulator): Promise<Exam
     adminToken: ADMIN_TOKEN,
     state: back.get('state') ?? '',
     code: back.get('code') ?? '',
+    connectCookie: cookie,
   };
 }
 
-/** The address that the provider sends an athlete back to who said yes. */
-async function consent(service: Service, athleteId: string): Promise<string> {
+/** The address that the provider sends an athlete back to who said yes, and the cookie of their browser. */
+async function consent(service: Service, athleteId: string): Promise<{ address: string; cookie: string }> {
   const begun = await fetch(`${service.url}/api/provider/connect`, { redirect: 'manual' });
-  const address = new URL(begun.headers.get('location') ?? '');
-  address.searchParams.set('auto', '1');
-  address.searchParams.set('athlete', athleteId);
-  return (await fetch(address, { redirect: 'manual' })).headers.get('location') ?? '';
+  const asked = new URL(begun.headers.get('location') ?? '');
+  asked.searchParams.set('auto', '1');
+  asked.searchParams.set('athlete', athleteId);
+  const granted = await fetch(asked, { redirect: 'manual' });
+  return {
+    address: granted.headers.get('location') ?? '',
+    cookie: begun.headers.get('set-cookie')?.split(';')[0] ?? '',
+  };
 }
 
 async function describePage(service: Service, world: ExampleWorld): Promise<string> {
@@ -150,6 +159,7 @@ async function show(service: Service, example: ApiExample): Promise<string> {
   const headers: Record<string, string> = {
     ...(example.public ? {} : { authorization: `Bearer ${ADMIN_TOKEN}` }),
     ...(example.body ? { 'content-type': 'application/json' } : {}),
+    ...example.headers,
   };
   const response = await fetch(`${service.url}${path}`, {
     method: example.method,

@@ -3,7 +3,7 @@ import { errorOfAnswer } from '../../src/provider/errors.ts';
 
 const NOW = Date.parse('2025-05-06T12:00:00Z');
 const errorOf = (status: number, body = '', headers: { retryAfter?: string; date?: string } = {}) =>
-  errorOfAnswer('GET /api/v3/x', { status, body, retryAfter: headers.retryAfter, date: headers.date, now: NOW });
+  errorOfAnswer('GET /api/v3/x', { status, body, retryAfter: headers.retryAfter, date: headers.date, now: NOW }, []);
 
 describe('an answer that is not 2xx', () => {
   it.each([

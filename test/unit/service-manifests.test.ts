@@ -6,6 +6,7 @@ import { systemClock } from '../../src/domain/clock.ts';
 import { createAdminAuth } from '../../src/http/admin-auth.ts';
 import { createAudit } from '../../src/http/audit.ts';
 import { describedRoutes } from '../../src/http/described-routes.ts';
+import { createRefusedTries } from '../../src/http/refused-tries.ts';
 import { createPagesRouter } from '../../src/http/routes/pages.ts';
 import { createSignIn } from '../../src/http/sign-in.ts';
 import { readConfig } from '../../src/infra/config.ts';
@@ -151,12 +152,16 @@ async function pagePaths(): Promise<string[]> {
     applicationName: 'test',
     onError: () => undefined,
   });
-  const auth = createAdminAuth({ adminToken: undefined, readToken: undefined, secureCookie: true, now: Date.now });
+  const logger = createSilentLogger();
+  const audit = createAudit(database, logger);
+  const refusedTries = createRefusedTries({ audit, clock: systemClock, logger });
+  const tokens = { adminToken: undefined, readToken: undefined };
+  const auth = createAdminAuth({ database, refusedTries, ...tokens, secureCookie: true });
   const router = createPagesRouter({
     database,
     auth,
     open: false,
-    signIn: createSignIn(auth, createAudit(database, createSilentLogger())),
+    signIn: createSignIn(auth, audit),
   });
   await database.close();
   return router.stack.flatMap(({ route }) => (route === undefined ? [] : [route.path]));

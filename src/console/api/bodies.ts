@@ -145,7 +145,7 @@ export interface Finding {
 export interface AuditEntry {
   id: string;
   at: string;
-  who: 'admin' | 'read' | 'session';
+  who: 'admin' | 'read' | 'session' | 'nobody';
   action: string;
   target: string | null;
   detail: Record<string, unknown>;

@@ -32,7 +32,7 @@ export function AuditView() {
   );
 }
 
-const WHO = { admin: 'admin token', read: 'read token', session: 'browser session' };
+const WHO = { admin: 'admin token', read: 'read token', session: 'browser session', nobody: 'nobody' };
 
 function particularsOf(detail: AuditEntry['detail']): string {
   return Object.entries(detail)

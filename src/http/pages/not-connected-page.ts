@@ -5,7 +5,7 @@ const AGAIN = '<a href="/api/provider/connect">connect again</a>';
 
 // In the athlete's words: they know neither state nor code.
 const ADVICE: Partial<Record<ProblemCode, string>> = {
-  badRequest: `This address holds for an hour, and only after this service sent you to the provider. Please ${AGAIN}.`,
+  badRequest: `This address holds once, for ten minutes, and only in the browser that this service sent to the provider. Please ${AGAIN}.`,
   badGateway: `The provider did not accept this answer; it takes each one once. If you were told before that you are connected, you still are. Otherwise please ${AGAIN}.`,
   tooManyRequests: `There were too many tries from here. Wait a minute, then ${AGAIN}.`,
 };

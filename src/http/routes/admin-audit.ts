@@ -7,7 +7,9 @@ import { defineRoute, int64, int64Out, type Route } from '../route.ts';
 const entryOut = z.strictObject({
   id: int64Out,
   at: timeOut,
-  who: z.enum(['admin', 'read', 'session']).meta({ description: 'The token that was sent, or a browser session' }),
+  who: z
+    .enum(['admin', 'read', 'session', 'nobody'])
+    .meta({ description: 'The token that was sent, a browser session, or nobody: wrong tokens of a minute' }),
   action: z.string(),
   target: z.string().nullable(),
   detail: z.record(z.string(), z.unknown()),

@@ -13,15 +13,19 @@ export function adminEventRoutes(deps: { stream: EventStream }): Route[] {
       access: 'read',
       responses: {
         200: { description: 'A stream that does not end by itself', contentType: 'text/event-stream' },
-        503: { description: 'Too many viewers at this process' },
+        503: { description: 'Too many viewers at this process, or by this token or session' },
       },
       handle: ({ request, response }) => {
         response.locals.isStream = true;
         if (request.method === 'HEAD') response.type('text/event-stream').end();
-        else if (!deps.stream.add(response))
-          throw new Problem('unavailable', 'Too many viewers are connected to this process. Try again shortly.', {
-            headers: { 'Retry-After': '10' },
-          });
+        else if (!deps.stream.add(response, String(response.locals.credential)))
+          throw new Problem(
+            'unavailable',
+            'Too many viewers are connected to this process, or by this token or session. Close some, or try again shortly.',
+            {
+              headers: { 'Retry-After': '10' },
+            },
+          );
         return undefined;
       },
     }),

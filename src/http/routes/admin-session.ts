@@ -18,7 +18,6 @@ export function adminSessionRoutes(deps: { auth: AdminAuth; signIn: SignIn }): R
       path: PATH,
       summary: 'Sign in: start a browser session with the admin token or the read token',
       access: 'public',
-      before: signIn.limit,
       body: z.strictObject({ token: z.string().min(1).max(500) }),
       responses: {
         200: { description: 'Signed in; the session is in a cookie', schema: accessOut },
@@ -28,7 +27,7 @@ export function adminSessionRoutes(deps: { auth: AdminAuth; signIn: SignIn }): R
       },
       handle: async ({ body, request, response }) => {
         refuseOtherPages(request);
-        const access = await signIn.begin(body.token, `POST ${PATH}`, response);
+        const access = await signIn.begin(body.token, `POST ${PATH}`, request, response);
         if (!access) throw new Problem('unauthorized', 'That is not the admin token.', { headers: CHALLENGE });
         return { status: 200, body: { access }, headers: { 'Cache-Control': 'no-store' } };
       },
@@ -47,9 +46,9 @@ export function adminSessionRoutes(deps: { auth: AdminAuth; signIn: SignIn }): R
       summary: 'Sign out; signing out twice is no harm',
       access: 'public',
       responses: { 204: { description: 'Signed out' }, 403: OTHER_PAGE },
-      handle: ({ request, response }) => {
+      handle: async ({ request, response }) => {
         refuseOtherPages(request);
-        auth.endSession(response);
+        await auth.endSession(request, response);
         return { status: 204, body: undefined };
       },
     }),

@@ -1,18 +1,37 @@
+import { randomBytes } from 'node:crypto';
 import { type Request, Router } from 'express';
 import { toStorableText } from '../../domain/storable-text.ts';
-import { type ConnectAthlete, ConnectError } from '../../flows/connect-athlete.ts';
+import { type ConnectAthlete, ConnectError, STATE_MS } from '../../flows/connect-athlete.ts';
+import type { Logger } from '../../infra/logger.ts';
 import { ProviderError } from '../../provider/errors.ts';
 import { limitTries } from '../address-limit.ts';
+import { defineCookie } from '../cookies.ts';
 import { renderNotConnectedPage } from '../pages/not-connected-page.ts';
 import { renderPage } from '../pages/page.ts';
 import { Problem, refuseOtherMethods, showProblemsAs } from '../problem.ts';
 
-/** The athlete's way of granting access: there and back. */
-export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
+/** The athlete's way of granting access: there and back, in one browser. */
+export function createOauthRouter(deps: {
+  connectAthlete: ConnectAthlete;
+  secureCookie: boolean;
+  logger: Logger;
+}): Router {
+  const { connectAthlete } = deps;
+  // Lax: the provider's page leads back here.
+  const cookie = defineCookie({
+    name: 'activity_sync_connect',
+    secure: deps.secureCookie,
+    sameSite: 'lax',
+    lifetimeMs: STATE_MS,
+  });
   const router = Router();
 
-  router.get('/api/provider/connect', (_request, response) => {
-    response.set('Cache-Control', 'no-store').redirect(302, connectAthlete.begin());
+  router.get('/api/provider/connect', (request, response) => {
+    // The same for every tab of a browser, so that none makes another's way back void.
+    const known = cookie.read(request);
+    const browser = known && BROWSER.test(known) ? known : randomBytes(BROWSER_BYTES).toString('base64url');
+    cookie.set(response, browser);
+    response.set('Cache-Control', 'no-store').redirect(302, connectAthlete.begin(browser));
   });
 
   router.use('/api/provider/callback', showProblemsAs(renderNotConnectedPage));
@@ -23,9 +42,10 @@ export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
         errors: [{ field: 'query.state', message: 'must be a string' }],
       });
     response.set('Cache-Control', 'no-store').set('Referrer-Policy', 'no-referrer');
+    const browser = cookie.read(request) ?? '';
     try {
       if (typeof error === 'string') {
-        connectAthlete.checkState(state);
+        await connectAthlete.useState(state, browser);
         response
           .status(403)
           .send(
@@ -40,7 +60,7 @@ export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
         throw new Problem('badRequest', 'The code is missing.', {
           errors: [{ field: 'query.code', message: 'must be a string' }],
         });
-      const { scopeSuffices } = await connectAthlete.finish({ code, state, scope: readScope(request) });
+      const { scopeSuffices } = await connectAthlete.finish({ code, state, browser, scope: readScope(request) });
       response.send(
         scopeSuffices
           ? renderPage(
@@ -54,7 +74,11 @@ export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
       );
     } catch (problem) {
       if (problem instanceof ConnectError) throw new Problem('badRequest', problem.message);
-      if (problem instanceof ProviderError) throw new Problem('badGateway', problem.message);
+      // A fixed sentence: the page is public, and the provider's words may be anybody's.
+      if (problem instanceof ProviderError) {
+        deps.logger.warn('athlete not connected', { component: 'connect', error: problem.message });
+        throw new Problem('badGateway', NOT_ACCEPTED);
+      }
       throw problem;
     }
   });
@@ -63,6 +87,9 @@ export function createOauthRouter(connectAthlete: ConnectAthlete): Router {
   return router;
 }
 
+const BROWSER_BYTES = 24;
+const BROWSER = /^[\w-]{32}$/;
+const NOT_ACCEPTED = 'The provider could not be asked, or did not accept the code.';
 export const MAX_SCOPE_LENGTH = 500;
 
 // Read before the code is exchanged: it is good for one exchange, and lost when the scope cannot be stored.

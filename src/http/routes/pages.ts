@@ -23,8 +23,8 @@ export interface PageDependencies {
 /** The plain pages: newest activities, and sign-in. */
 export function createPagesRouter(deps: PageDependencies): Router {
   const router = Router();
-  const mayLook: RequestHandler = (request, response, next) => {
-    if (deps.open || deps.auth.accessOf(request)) return next();
+  const mayLook: RequestHandler = async (request, response, next) => {
+    if (deps.open || (await deps.auth.accessOf(request))) return next();
     response.redirect(302, '/sign-in');
   };
 
@@ -49,22 +49,17 @@ export function createPagesRouter(deps: PageDependencies): Router {
   router.get('/sign-in', (_request, response) => {
     response.send(renderPage('Sign in', SIGN_IN_FORM));
   });
-  router.post(
-    '/sign-in',
-    deps.signIn.limit,
-    express.urlencoded({ extended: false, limit: '4kb' }),
-    async (request, response) => {
-      refuseForeignOrigin(request);
-      const { token } = (request.body ?? {}) as { token?: unknown };
-      if (typeof token === 'string' && (await deps.signIn.begin(token, 'POST /sign-in', response)))
-        response.redirect(303, '/');
-      else
-        response
-          .status(401)
-          .set(CHALLENGE)
-          .send(renderPage('Sign in', `<p class="error" role="alert">That is not the admin token.</p>${SIGN_IN_FORM}`));
-    },
-  );
+  router.post('/sign-in', express.urlencoded({ extended: false, limit: '4kb' }), async (request, response) => {
+    refuseForeignOrigin(request);
+    const { token } = (request.body ?? {}) as { token?: unknown };
+    if (typeof token === 'string' && (await deps.signIn.begin(token, 'POST /sign-in', request, response)))
+      response.redirect(303, '/');
+    else
+      response
+        .status(401)
+        .set(CHALLENGE)
+        .send(renderPage('Sign in', `<p class="error" role="alert">That is not the admin token.</p>${SIGN_IN_FORM}`));
+  });
   for (const path of [STYLE_PATH, '/', PICTURE_PATH]) router.all(path, refuseOtherMethods('GET', 'HEAD'));
   router.all('/sign-in', refuseOtherMethods('GET', 'HEAD', 'POST'));
   return router;

@@ -1,0 +1,62 @@
+import type { Request } from 'express';
+import { ipKeyGenerator } from 'express-rate-limit';
+import type { Clock } from '../domain/clock.ts';
+import type { Logger } from '../infra/logger.ts';
+import type { Audit } from './audit.ts';
+import { Problem } from './problem.ts';
+
+const WINDOW_MS = 60_000;
+const TRIES = 10;
+const MAX_ADDRESSES = 10_000;
+
+/** Wrong tokens, in a header or in a sign-in: counted by address, logged and written to the audit. */
+export interface RefusedTries {
+  /** Counts one. @throws Problem 429 from the eleventh of an address within a minute on */
+  note(request: Request): void;
+  /** Logs what has been counted. */
+  stop(): Promise<void>;
+}
+
+/**
+ * At most ten wrong tokens a minute from one address; behind proxies TRUSTED_PROXIES tells which that is. A right
+ * token is never counted nor kept waiting: who shares an address with somebody who guesses is not locked out.
+ */
+export function createRefusedTries(deps: { audit: Audit; clock: Clock; logger: Logger }): RefusedTries {
+  let counts = new Map<string, number>();
+  let timer: unknown;
+  let stopped = false;
+  let writing: Promise<void> = Promise.resolve();
+
+  const report = (): void => {
+    const [first] = [...counts].sort(([, a], [, b]) => b - a);
+    if (!first) return;
+    const [address, most] = first;
+    const count = [...counts.values()].reduce((sum, each) => sum + each, 0);
+    // Several addresses share the line: one of the many cannot fill the log.
+    const others = counts.size > 1 ? { countOfAddress: most, addresses: counts.size } : {};
+    counts = new Map();
+    timer = undefined;
+    deps.logger.warn('authentication failed', { component: 'auth', address, count, ...others });
+    writing = deps.audit.authenticationFailed({ address, count, ...others });
+  };
+
+  return {
+    note: (request) => {
+      const own = ipKeyGenerator(request.ip ?? 'unknown');
+      const address = counts.has(own) || counts.size < MAX_ADDRESSES ? own : 'others';
+      const tries = (counts.get(address) ?? 0) + 1;
+      counts.set(address, tries);
+      if (!stopped) timer ??= deps.clock.setTimeout(report, WINDOW_MS);
+      if (tries > TRIES)
+        throw new Problem('tooManyRequests', 'Too many wrong tokens from this address. Wait a minute.', {
+          headers: { 'Retry-After': String(WINDOW_MS / 1000) },
+        });
+    },
+    stop: async () => {
+      stopped = true;
+      deps.clock.clearTimeout(timer);
+      report();
+      await writing;
+    },
+  };
+}
