@@ -1,43 +1,111 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { createClaimRuns } from '../../src/queue/claim.ts';
-import { acceptActivityEvents } from '../../src/queue/requests.ts';
-import { rescueStaleRuns, wakeForgottenLanes } from '../../src/queue/rescue.ts';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { ActivityEvent } from '../../src/domain/job.ts';
+import { acceptEvents } from '../../src/queue/accept.ts';
+import { wakeForgottenLanes } from '../../src/queue/rescue.ts';
 import { type Rig, startRig } from '../support/service.ts';
+import { BACKOFF_MS, playWorker, SOME_PROCESS } from '../support/settling.ts';
 import { until } from '../support/until.ts';
 
 let rig: Rig;
+let worker: ReturnType<typeof playWorker>;
 beforeAll(async () => {
   rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
   rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
+  worker = playWorker(rig.service);
 });
 afterAll(() => rig.close());
+// The jobs of the tests before stay where they are.
+beforeEach(() => rig.service.database.query('UPDATE lane SET due_at = NULL'));
 
-const rescue = () =>
-  rescueStaleRuns(rig.service.database, rig.service.boss, { staleAfterMs: 0, baseMs: 1, capMs: 1, random: () => 0 });
+const jobOf = (id: string) => rig.untilJob(id, () => true);
+const attemptsOf = (id: string) =>
+  rig.service.database.query(
+    'SELECT a.result, a.error FROM fetch_attempt a JOIN activity_fetch_job j ON j.id = a.job_id WHERE j.activity_id = $1 ORDER BY a.id',
+    [id],
+  );
+const isDue = ({ nextRunAt }: { nextRunAt: Date }) => nextRunAt.getTime() <= Date.now();
 
-describe('stale jobs, of which one is of an athlete whom somebody has locked', () => {
-  it('are taken back but for that one, which follows when it is free', async () => {
-    const { database, boss } = rig.service;
+describe('stale jobs, of which one is of a locked athlete', () => {
+  it('are reclaimed except for that one, which follows when its athlete is free', async () => {
     const ids: string[] = [];
     for (const athleteId of [await rig.connectAthlete(), await rig.connectAthlete()])
       ids.push((await rig.simulator.createActivityAndNotify(athleteId)).id);
     const [locked, free] = ids as [string, string];
-    expect((await createClaimRuns(database, boss)(2, 60_000)).runs).toHaveLength(2); // by a worker that died
-    await database.transaction(async (tx) => {
+    for (const _ of ids) await worker.claim();
+    await rig.service.database.transaction(async (tx) => {
       await tx.query(
         `SELECT FROM athlete_schedule s JOIN activity_fetch_job j USING (athlete_id) WHERE j.activity_id = $1 FOR UPDATE OF s`,
         [locked],
       );
-      expect(await rescue()).toEqual({
-        taken: 1,
-        problem: expect.objectContaining({ message: expect.stringContaining('lock timeout') }),
-      });
-      expect(await rig.untilJob(free, () => true)).toMatchObject({ status: 'pending', attempts: 1 });
-      expect(await rig.untilJob(locked, () => true)).toMatchObject({ status: 'working', attempts: 0 });
+      expect(await worker.rescue({ stale: true })).toEqual({ dead: 0, stale: 1, lost: 0 });
+      expect(await jobOf(free)).toMatchObject({ status: 'pending', attempts: 1 });
+      expect(await jobOf(locked)).toMatchObject({ status: 'working', attempts: 0 });
     });
 
-    expect(await rescue()).toEqual({ taken: 1, problem: undefined });
-    expect(await rig.untilJob(locked, () => true)).toMatchObject({ status: 'pending', attempts: 1 });
+    expect(await worker.rescue({ stale: true })).toEqual({ dead: 0, stale: 1, lost: 0 });
+    expect(await jobOf(locked)).toMatchObject({ status: 'pending', attempts: 1 });
+  });
+});
+
+describe('a job whose worker died', () => {
+  it('is due at once when it is reclaimed for the first time, and after the backoff the second time', async () => {
+    const { id } = await rig.simulator.createActivityAndNotify(await rig.connectAthlete());
+    await worker.claim();
+    expect(await worker.rescue({ dead: [SOME_PROCESS] })).toEqual({ dead: 1, stale: 0, lost: 0 });
+    const first = await jobOf(id);
+    expect(first).toMatchObject({ status: 'pending', attempts: 1 });
+    expect(isDue(first)).toBe(true);
+
+    await worker.claim();
+    const before = Date.now();
+    expect(await worker.rescue({ dead: [SOME_PROCESS] })).toEqual({ dead: 1, stale: 0, lost: 0 });
+    const second = await jobOf(id);
+    expect(second).toMatchObject({ status: 'pending', attempts: 2 });
+    expect(second.nextRunAt.getTime()).toBeGreaterThanOrEqual(before + BACKOFF_MS - 1000);
+    const died = {
+      result: 'retry',
+      error: 'The worker process died during the run; the job was reclaimed.',
+    };
+    expect(await attemptsOf(id)).toEqual([died, died]);
+  });
+
+  it('is due at once again after it was finished and requested anew', async () => {
+    const athleteId = await rig.connectAthlete();
+    const { id } = await rig.simulator.createActivityAndNotify(athleteId);
+    await worker.claim();
+    await worker.rescue({ dead: [SOME_PROCESS] });
+    const run = await worker.claim();
+    await worker.completer.settle(run, { kind: 'ended', outcome: 'skipped' }, { until: performance.now() });
+    await rig.simulator.deliver({ object_id: id, owner_id: athleteId, aspect_type: 'update' });
+    await worker.claim();
+    await worker.rescue({ dead: [SOME_PROCESS] });
+    expect(isDue(await jobOf(id))).toBe(true);
+  });
+
+  it('is not reclaimed while its worker is alive', async () => {
+    const { id } = await rig.simulator.createActivityAndNotify(await rig.connectAthlete());
+    await worker.claim();
+    expect(await worker.rescue({ dead: [SOME_PROCESS + 1] })).toEqual({ dead: 0, stale: 0, lost: 0 });
+    expect(await jobOf(id)).toMatchObject({ status: 'working', attempts: 0 });
+    await worker.rescue({ stale: true });
+  });
+
+  it('frees its athlete at once: the call of a dead worker has left, and only the cooldown remains', async () => {
+    const { id } = await rig.simulator.createActivityAndNotify(await rig.connectAthlete());
+    await worker.claim({ holdMs: 600_000 });
+    await worker.rescue({ dead: [SOME_PROCESS] });
+    expect(isDue(await jobOf(id))).toBe(true);
+  });
+});
+
+describe('a stale job', () => {
+  it('leaves its athlete held: the slow worker may still be calling', async () => {
+    const { id } = await rig.simulator.createActivityAndNotify(await rig.connectAthlete());
+    await worker.claim({ holdMs: 600_000 });
+    await worker.rescue({ stale: true });
+    const job = await jobOf(id);
+    expect(job).toMatchObject({ status: 'pending', attempts: 1 });
+    expect(job.nextRunAt.getTime()).toBeGreaterThan(Date.now() + 500_000);
   });
 });
 
@@ -53,14 +121,17 @@ describe('a last attempt that is stale', () => {
         ).length > 0,
       `a wait of ${query}`,
     );
-  const eventOf = (ownerId: string, objectId: string) => ({
+  const eventOf = (ownerId: string, objectId: string): ActivityEvent => ({
     objectId,
     ownerId,
-    aspect: 'update' as const,
-    eventTime: '2100-01-01T00:00:00Z',
+    aspect: 'update',
+    eventTime: new Date('2100-01-01T00:00:00Z'), // counts as of its arrival
     subscriptionId: '1',
     updates: {},
+    signed: false,
   });
+  const accept = (events: ActivityEvent[]) =>
+    rig.service.database.transaction((tx) => acceptEvents(rig.service.boss, tx, events));
   /** An activity whose job has one attempt left, and waits. */
   const onLastAttempt = async (athleteId: string): Promise<string> => {
     const { id } = await rig.simulator.createActivityAndNotify(athleteId);
@@ -72,78 +143,70 @@ describe('a last attempt that is stale', () => {
   };
 
   it('is followed by a run for an event that came during it, though its delivery had begun before and waited', async () => {
-    const { database, boss } = rig.service;
+    const { database } = rig.service;
     const [other, athleteId] = [await rig.connectAthlete(), await rig.connectAthlete()];
     const id = await onLastAttempt(athleteId);
     const events = [eventOf(other, rig.simulator.addActivity(other).id), eventOf(athleteId, id)];
-    await database.query('INSERT INTO athlete_schedule (athlete_id) VALUES ($1)', [other]);
+    await database.query('INSERT INTO athlete_schedule (athlete_id) VALUES ($1) ON CONFLICT DO NOTHING', [other]);
     const { delivery } = await database.transaction(async (tx) => {
       await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR UPDATE', [other]);
-      const delivery = acceptActivityEvents(database, events);
-      await waitsFor('accept_events');
-      expect((await createClaimRuns(database, boss)(1, 60_000)).runs).toMatchObject([{ activityId: id, attempts: 5 }]);
+      const delivery = accept(events);
+      await waitsFor('SELECT athlete_id FROM athlete_schedule');
+      expect(await worker.claim()).toMatchObject({ activityId: id, attempts: 5 });
       return { delivery };
     });
     expect(await delivery).toMatchObject([{ result: 'accepted' }, { result: 'accepted' }]);
 
-    expect(await rescue()).toEqual({ taken: 1, problem: undefined });
-    expect(await rig.untilJob(id, () => true)).toMatchObject({ status: 'pending', attempts: 0 });
+    expect(await worker.rescue({ stale: true })).toEqual({ dead: 0, stale: 1, lost: 0 });
+    expect(await jobOf(id)).toMatchObject({ status: 'pending', attempts: 0 });
   });
 
-  it('is followed by none for an event that came before it, though its claim had begun before that and waited', async () => {
-    const { database, boss } = rig.service;
-    await database.query("UPDATE athlete_schedule SET webhook_due_at = 'infinity'"); // the jobs before stay where they are
+  it('is followed by none for an event that came before it', async () => {
     const athleteId = await rig.connectAthlete();
     const id = await onLastAttempt(athleteId);
-    const { claim } = await database.transaction(async (tx) => {
-      await tx.query('SELECT lock_budget()');
-      const claim = createClaimRuns(database, boss)(1, 60_000);
-      await waitsFor('claim_runs');
-      await acceptActivityEvents(database, [eventOf(athleteId, id)]);
-      return { claim };
-    });
-    expect((await claim).runs).toMatchObject([{ activityId: id, attempts: 5, version: 2 }]);
+    await accept([eventOf(athleteId, id)]);
+    expect(await worker.claim()).toMatchObject({ activityId: id, attempts: 5, version: 2 });
 
-    expect(await rescue()).toEqual({ taken: 1, problem: undefined });
-    expect(await rig.untilJob(id, () => true)).toMatchObject({ status: 'failed', outcome: 'exhausted' });
+    expect(await worker.rescue({ stale: true })).toEqual({ dead: 0, stale: 1, lost: 0 });
+    expect(await jobOf(id)).toMatchObject({ status: 'failed', outcome: 'exhausted' });
   });
 });
 
-describe('athletes whose due times were lost, of whom somebody has locked one', () => {
-  it('are woken but for that one, who follows when they are free', async () => {
+describe('lanes whose due times were lost', () => {
+  it('are woken, and one that is locked at the next look', async () => {
     const { database } = rig.service;
     const athletes = [await rig.connectAthlete(), await rig.connectAthlete(), await rig.connectAthlete()];
+    await wakeForgottenLanes(database, 60_000); // those of the tests before
     for (const athleteId of athletes) await rig.simulator.createActivityAndNotify(athleteId);
-    await database.query('UPDATE athlete_schedule SET webhook_due_at = NULL WHERE athlete_id = ANY ($1)', [athletes]);
-    const impatient = database.openPipeline({ lockTimeoutMs: 2000 });
+    await database.query('UPDATE lane SET due_at = NULL WHERE athlete_id = ANY ($1)', [athletes]);
     await database.transaction(async (tx) => {
-      await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR UPDATE', [athletes[1]]);
-      expect(await wakeForgottenLanes(impatient, 60_000)).toBe(2);
+      await tx.query('SELECT FROM lane WHERE athlete_id = $1 FOR UPDATE', [athletes[1]]);
+      expect(await wakeForgottenLanes(database, 60_000)).toBe(2);
     });
-    expect(await wakeForgottenLanes(impatient, 60_000)).toBe(1);
+    expect(await wakeForgottenLanes(database, 60_000)).toBe(1);
   });
 });
 
-describe('athletes whose cooldown a clock has set that was a year ahead for a while', () => {
-  it('are kept from a fetch no longer; one whose cooldown may be right is', async () => {
+describe('an athlete whose cooldown was begun by a clock that was a year ahead', () => {
+  it('is kept from a fetch no longer; one whose cooldown may be right is', async () => {
     const { database } = rig.service;
     const [ahead, right] = [await rig.connectAthlete(), await rig.connectAthlete()];
     for (const athleteId of [ahead, right]) await rig.simulator.createActivityAndNotify(athleteId);
-    const keep = (athleteId: string, until: string) =>
-      database.query(
-        `UPDATE athlete_schedule SET cooldown_until = now() + $2::interval, webhook_due_at = now() + $2::interval WHERE athlete_id = $1`,
-        [athleteId, until],
-      );
+    const keep = (athleteId: string, wait: string) =>
+      database.query(`UPDATE athlete_schedule SET cooldown_until = now() + $2::interval WHERE athlete_id = $1`, [
+        athleteId,
+        wait,
+      ]);
     await keep(ahead, '1 year');
     await keep(right, '1 minute');
-    expect(await wakeForgottenLanes(database, 60_000)).toBe(1);
-    const dues = await database.query(
-      'SELECT athlete_id, webhook_due_at <= now() AS due FROM athlete_schedule WHERE athlete_id = ANY ($1) ORDER BY athlete_id',
+    await wakeForgottenLanes(database, 60_000);
+    const cooldowns = await database.query(
+      'SELECT athlete_id, cooldown_until <= now() AS over FROM athlete_schedule WHERE athlete_id = ANY ($1) ORDER BY athlete_id',
       [[ahead, right]],
     );
-    expect(dues).toEqual([
-      { athlete_id: ahead, due: true },
-      { athlete_id: right, due: false },
+    expect(cooldowns).toEqual([
+      { athlete_id: ahead, over: true },
+      { athlete_id: right, over: false },
     ]);
   });
 });

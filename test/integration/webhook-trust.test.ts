@@ -118,7 +118,7 @@ describe('a delivery that is refused', () => {
     const warn = createRefusalLog({ logger, now: () => time });
     const refuse = (event: object) => {
       try {
-        readWebhookEvent(event);
+        readWebhookEvent(event, false);
       } catch (error) {
         warn(error);
       }

@@ -25,9 +25,7 @@ async function textsOf(database: Queryable, query: string): Promise<string[]> {
 }
 
 const FUNCTIONS = `
-  SELECT CASE p.proname
-    WHEN 'time_ordered_uuid' THEN '-- FUNCTION public.time_ordered_uuid() RETURNS uuid: its body depends on the version of the server'
-    ELSE pg_get_functiondef(p.oid) || ';' END AS text
+  SELECT pg_get_functiondef(p.oid) || ';' AS text
   FROM pg_proc p
   WHERE p.pronamespace = 'public'::regnamespace
   ORDER BY p.proname, pg_get_function_identity_arguments(p.oid)`;
