@@ -89,13 +89,15 @@ interface RequestRow {
   connected_since: boolean | null;
 }
 
+// Names the rows by = ANY as well: of a join with unnest alone the planner expects so many that it reads the whole table.
 const FIND_REQUESTS = `
   SELECT r.id, r.activity_id, r.athlete_id, r.version, r.reason, r.aspect, r.signed, r.boss_job_id, f.running, f.retry_count,
     a.state AS athlete_state, a.connected_at > c.started_at AS connected_since
   FROM unnest($1::bigint[], $2::text[]::timestamptz[]) AS c (job_id, started_at)
   JOIN activity_fetch_job r ON r.id = c.job_id
   LEFT JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id
-  LEFT JOIN athlete a ON a.athlete_id = r.athlete_id`;
+  LEFT JOIN athlete a ON a.athlete_id = r.athlete_id
+  WHERE r.id = ANY ($1::bigint[])`;
 
 /** Locks the requests, and so waits for a notification under way, or counts it. @throws ClaimLostError */
 async function readRequests(tx: Queryable, items: readonly Item[]): Promise<Settling[]> {
@@ -236,13 +238,13 @@ const END_REQUESTS = `
       AS s (job_id, boss_job_id, athlete_id, outcome, cooldown_ms, started_at, result, error, reclaimed)
   ), ended AS (
     UPDATE activity_fetch_job r SET outcome = s.outcome::fetch_outcome, reclaims = r.reclaims + s.reclaimed::int
-    FROM s WHERE r.id = s.job_id AND (s.outcome IS NOT NULL OR s.reclaimed)
+    FROM s WHERE r.id = s.job_id AND r.id = ANY ($1::bigint[]) AND (s.outcome IS NOT NULL OR s.reclaimed)
   ), freed AS (
     DELETE FROM job_claim c USING s WHERE c.boss_job_id = s.boss_job_id
   ), cooled AS (
     UPDATE athlete_schedule a SET cooldown_until = CASE WHEN a.held_by = s.boss_job_id THEN s.until ELSE greatest(a.cooldown_until, s.until) END
     FROM (SELECT s.*, sync_clock() + s.cooldown_ms * interval '1 ms' AS until FROM s WHERE s.cooldown_ms IS NOT NULL) s
-    WHERE a.athlete_id = s.athlete_id
+    WHERE a.athlete_id = s.athlete_id AND a.athlete_id = ANY ($3::bigint[])
   )
   INSERT INTO fetch_attempt (job_id, started_at, result, error)
   SELECT s.job_id, s.started_at, s.result, s.error FROM s WHERE s.result IS NOT NULL`;
