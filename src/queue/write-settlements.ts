@@ -4,7 +4,7 @@ import { FETCH_QUEUE } from '../infra/boss.ts';
 import type { Queryable } from '../infra/database.ts';
 import { notify } from '../infra/notify.ts';
 import { type ActivityToSave, deleteActivity, removeActivity, saveActivities } from '../store/activities.ts';
-import { setAthleteState } from '../store/athletes.ts';
+import { lockTokens, setAthleteState } from '../store/athletes.ts';
 import { lockKnownAthletes } from './athlete-locks.ts';
 import type { Run } from './claim.ts';
 import { attemptsOf, ClaimLostError, mustAffect } from './claims.ts';
@@ -55,6 +55,8 @@ export async function writeSettlements(
   tx: Queryable,
   items: readonly Item[],
 ): Promise<RunResult[]> {
+  // One who connects at this moment waits or is seen: connecting cannot re-open a job that is still running.
+  for (const athleteId of lackingAccess(items)) await lockTokens(tx, athleteId);
   await lockKnownAthletes(
     tx,
     items.map(({ run }) => run.athleteId),
@@ -72,6 +74,12 @@ export async function writeSettlements(
   await notify(tx, 'job');
   await stopForThrottle(tx, settling);
   return settling.map(resultOf);
+}
+
+/** The athletes for want of whose access a run ends, in the order of their locks. */
+function lackingAccess(items: readonly Item[]): string[] {
+  const lacking = items.filter(({ settlement }) => settlement.kind === 'ended' && settlement.wantsAccess);
+  return [...new Set(lacking.map(({ run }) => run.athleteId))].sort();
 }
 
 interface RequestRow {

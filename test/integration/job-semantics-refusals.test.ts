@@ -59,27 +59,39 @@ describe('HTTP 401', () => {
   });
 });
 
-describe.each([
-  [401, 'unauthorized', 2],
-  [403, 'forbidden', 1],
-] as const)('HTTP %i that stays', (status, outcome, expectedCalls) => {
+describe('HTTP 401 that stays', () => {
   beforeAll(newAthlete);
 
   it('is a permanent failure, and the athlete is shown as needing to reconnect', async () => {
     const { id } = rig.simulator.addActivity(athleteId);
-    rig.simulator.faults.add({ kind: 'status', status, match: { activityId: id } });
+    rig.simulator.faults.add({ kind: 'status', status: 401, match: { activityId: id } });
     await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
     const job = await rig.untilJob(id, isFailed);
-    expect(job).toMatchObject({ outcome, attempts: 0, error: expect.stringContaining(`HTTP ${status}`) });
-    expect(callsFor(id)).toBe(expectedCalls);
+    expect(job).toMatchObject({ outcome: 'unauthorized', attempts: 0, error: expect.stringContaining('HTTP 401') });
+    expect(callsFor(id)).toBe(2);
     expect(await stateOf(athleteId)).toMatchObject({ state: 'reconnect', state_detail: job.error });
   });
 
-  it('is not asked again: later events fail without a call until the athlete has connected again', async () => {
+  it('is not asked again: later events fail without a call until the athlete has reconnected', async () => {
     const { id } = rig.simulator.addActivity(athleteId);
     await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
     expect(await rig.untilJob(id, isFailed)).toMatchObject({ outcome: 'unauthorized' });
     expect(callsFor(id)).toBe(0);
+  });
+});
+
+describe('HTTP 403', () => {
+  beforeAll(newAthlete);
+
+  it('is a permanent failure of that job alone: the athlete stays healthy, and others of theirs are fetched', async () => {
+    const { id } = rig.simulator.addActivity(athleteId);
+    rig.simulator.faults.add({ kind: 'status', status: 403, match: { activityId: id } });
+    await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
+    const job = await rig.untilJob(id, isFailed);
+    expect(job).toMatchObject({ outcome: 'forbidden', attempts: 0, error: expect.stringContaining('HTTP 403') });
+    expect(callsFor(id)).toBe(1);
+    expect(await stateOf(athleteId)).toMatchObject({ state: 'healthy', state_detail: null });
+    expect(callsFor(await storedActivity())).toBe(1);
   });
 });
 
