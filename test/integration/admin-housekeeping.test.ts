@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { requestThumbnails } from '../../src/queue/thumbnail-queue.ts';
 import { ask } from '../support/admin.ts';
 import { type ClockedRig, startClockedRig } from '../support/clocked-rig.ts';
 import { metric } from '../support/metric.ts';
@@ -11,7 +12,6 @@ afterEach(() => rig.close());
 
 const PATIENCE_MS = 60_000;
 const TEST_MS = 120_000;
-const THUMBNAIL_JOB = JSON.stringify([{ singletonKey: '502', data: { activityId: '502' } }]);
 
 /**
  * Lets time pass until something shows. The workers get real time after each step: a process that is still
@@ -72,7 +72,7 @@ describe('the gauges of the queue', () => {
       expect(await metric(first.url, 'activity_sync_oldest_due_job_age_seconds{reason="webhook"}')).toBeGreaterThan(0);
       expect(await metric(first.url, 'activity_sync_athletes{state="healthy"}')).toBe(0);
       expect(await metric(first.url, 'activity_sync_oldest_due_thumbnail_age_seconds')).toBe(0);
-      await first.database.query(`SELECT boss_insert_thumbnail($1)`, [THUMBNAIL_JOB]);
+      await first.database.transaction((tx) => requestThumbnails(first.boss, tx, ['502']));
       await advanceUntil(
         clocked,
         5000,

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { PgBoss } from 'pg-boss';
@@ -10,6 +9,7 @@ import { startClockedRig } from '../support/clocked-rig.ts';
 import { createTestDatabase, openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { metric } from '../support/metric.ts';
 import { startRig } from '../support/service.ts';
+import { playWorker } from '../support/settling.ts';
 
 describe("pg-boss's own maintenance, on the service's connections", () => {
   let testDatabase: TestDatabase;
@@ -90,7 +90,7 @@ describe('a last attempt that nobody took back within a day, since no fetch work
       const { id } = rig.simulator.addActivity(athleteId);
       await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
       const { database, boss } = rig.service;
-      await database.query('SELECT FROM claim_runs(1, 1000, $1)', [randomUUID()]);
+      await playWorker(rig.service).claim();
       await database.query(
         `UPDATE pgboss.job SET retry_count = retry_limit, started_on = now() - interval '25 hours' WHERE name = 'activity-fetch'`,
       );

@@ -77,7 +77,7 @@ describe('an athlete who granted too little', () => {
       status: 'failed',
       outcome: 'forbidden',
       attempts: 0,
-      error: `Athlete ${athleteId} did not allow their activities to be read. They must connect again and allow it.`,
+      error: `Athlete ${athleteId} granted an insufficient scope. They must reconnect and allow their activities to be read.`,
     });
     expect(rig.detailCalls(id)).toBe(0);
     expect(await stateOf(athleteId)).toBe('scope');

@@ -30,7 +30,7 @@ async function keptUntil(athleteId: string): Promise<Date | undefined> {
 async function outliveHold(athleteId: string): Promise<void> {
   await rig.service.database.query(
     `WITH over AS (
-       UPDATE athlete_schedule SET cooldown_until = now(), webhook_due_at = least(webhook_due_at, now()) WHERE athlete_id = $1
+       UPDATE athlete_schedule SET cooldown_until = now() WHERE athlete_id = $1
      ) SELECT pg_notify('activity_sync', 'fetch')`,
     [athleteId],
   );

@@ -4,11 +4,14 @@ import { request } from '../support/requests.ts';
 import { type JobRow, type Rig, startRig } from '../support/service.ts';
 
 // Without workers every job stays pending; each test lets one worker run when it is time.
+const SECRET = 'webhook-secret-of-the-tests';
 let rig: Rig;
 let athleteId: string;
 
 beforeAll(async () => {
-  rig = await startRig({ env: { SERVICE_ROLES: 'web', FETCH_BACKOFF_BASE_MS: '10' } });
+  // Deliveries are signed, so that deletions are believed; webhook-unsigned-deletions.test.ts has the others.
+  rig = await startRig({ env: { SERVICE_ROLES: 'web', FETCH_BACKOFF_BASE_MS: '10', PROVIDER_WEBHOOK_SECRET: SECRET } });
+  rig.simulator.settings.signingSecret = SECRET;
   rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
   athleteId = await rig.connectAthlete();
 });

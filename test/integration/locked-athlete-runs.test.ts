@@ -75,7 +75,7 @@ describe('a run that ends while somebody has locked its athlete and does not let
     await other.transaction(async (tx) => {
       await tx.query('SELECT FROM rate_budget FOR UPDATE');
       ids.push((await rig.simulator.createActivityAndNotify(third)).id);
-      await untilWaits('claim_runs');
+      await untilWaits('begin_run');
       answer();
       for (const id of ids.slice(0, 2)) await rig.untilJob(id, isStored);
     });

@@ -29,7 +29,7 @@ async function deliver(athleteId: string): Promise<string> {
   return id;
 }
 
-/** Lets the next claim commit and its answer get lost, and cuts every connection then. */
+/** Lets the next claim commit and the answer to its COMMIT get lost, and cuts every connection then. */
 async function loseAnswer(cause: () => Promise<unknown>, hasCommitted: () => Promise<boolean>): Promise<void> {
   await database.transaction(async (tx) => {
     await tx.query('SELECT lock_budget()');
@@ -38,7 +38,7 @@ async function loseAnswer(cause: () => Promise<unknown>, hasCommitted: () => Pro
       async () => (await database.query(`SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`)).length > 0,
       'a claim that waits for the budget',
     );
-    rig.proxy.holdAnswers();
+    rig.proxy.holdFrom('COMMIT', () => undefined, 'answers');
   });
   await until(hasCommitted, 'the claim');
   rig.proxy.cut();
@@ -63,7 +63,7 @@ const putBacks = (id: string) =>
   );
 
 const STORED = { status: 'done', outcome: 'stored', attempts: 0 };
-const WHY = 'The connection to the database broke before the worker heard of its claim; the job was put back.';
+const WHY = 'The connection to the database broke before the worker heard of its claim; the job was released.';
 
 describe('a claim whose answer is lost with the connection', () => {
   it('is undone as soon as the database is back: the job is fetched within seconds, as its first attempt', async () => {
@@ -80,44 +80,28 @@ describe('a claim whose answer is lost with the connection', () => {
     expect(await putBacks(id)).toEqual([{ error: WHY }]);
     expect(callsFor(id)).toHaveLength(1);
   });
+});
 
-  it('is undone too when it commits after the database is back: a lock had kept its statement waiting', async () => {
+describe('a claim whose connection is lost before it commits', () => {
+  it('has claimed nothing: the job is fetched as soon as the database is back', async () => {
     const athleteId = await rig.connectAthlete();
     let id = '';
-    const waits = (query: string) => async () =>
+    const waits = async () =>
       (
         await database.query(
-          `SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE $1 AND wait_event_type = 'Lock'`,
-          [`%${query}%`],
+          `SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%begin_run%' AND wait_event_type = 'Lock'`,
         )
       ).length > 0;
     await database.transaction(async (tx) => {
       await tx.query('SELECT FROM rate_budget FOR UPDATE');
       id = await deliver(athleteId);
-      await until(waits('claim_runs'), 'a claim that waits');
+      await until(waits, 'a claim that waits');
       rig.proxy.cut();
       rig.proxy.restore();
-      await until(waits('lost_runs'), 'a look for lost claims');
     });
     await until(async () => (await jobOf(id))?.status === 'done', 'the fetch');
     expect(await jobOf(id)).toEqual(STORED);
-    expect(await putBacks(id)).toEqual([{ error: WHY }]);
+    expect(await putBacks(id)).toEqual([]);
     expect(callsFor(id)).toHaveLength(1);
-  });
-
-  it('is undone too where it was made together with the end of another run', async () => {
-    const call = rig.simulator.faults.add({ kind: 'hold', match: { path: /activities/ }, times: 1 });
-    const first = await deliver(await rig.connectAthlete());
-    await call.held;
-    const second = await deliver(await rig.connectAthlete());
-    await loseAnswer(
-      async () => call.release(),
-      () => isWorking(second),
-    );
-    await until(async () => (await jobOf(second))?.status === 'done', 'the fetch');
-    expect([await jobOf(first), await jobOf(second)]).toEqual([STORED, STORED]);
-    expect(await putBacks(first)).toEqual([]);
-    expect(await putBacks(second)).toEqual([{ error: WHY }]);
-    expect([callsFor(first), callsFor(second)]).toMatchObject([{ length: 1 }, { length: 1 }]);
   });
 });

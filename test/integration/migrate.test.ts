@@ -58,28 +58,6 @@ describe('migrate', () => {
     expect(words).toEqual({ aspects: ASPECTS, outcomes: OUTCOMES });
   });
 
-  it('compiles nothing in a function that forbids a kind of plan', async () => {
-    // PostgreSQL 15 to 17 take such a plan for a costly one where there is no other, and compile it at each call.
-    await run();
-    const functions = await database.query<{ name: string; settings: string[] }>(
-      `SELECT proname AS name, proconfig AS settings FROM pg_proc WHERE array_to_string(proconfig, ',') LIKE '%enable_seqscan=off%'`,
-    );
-    expect(functions.map(({ name }) => name).sort()).toEqual(['accept_events', 'claim_runs', 'store_runs']);
-    for (const { settings } of functions) expect(settings).toContain('jit=off');
-  });
-
-  it('gives pg-boss’s jobs ids of UUID version 7, which follow those of earlier milliseconds', async () => {
-    await run();
-    const make = `SELECT time_ordered_uuid()::text AS id, (extract(epoch FROM clock_timestamp()) * 1000)::bigint::text AS ms FROM generate_series(1, 500)`;
-    const made = await database.query<{ id: string; ms: string }>(make);
-    expect(
-      made.filter(({ id }) => !/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(id)),
-    ).toEqual([]);
-    expect(new Set(made.map(({ id }) => id)).size).toBe(500);
-    const off = made.map(({ id, ms }) => Number(ms) - Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16));
-    expect(off.filter((ms) => Math.abs(ms) > 1000)).toEqual([]);
-  });
-
   it('changes nothing when it is run again', async () => {
     await run();
     const before = await describeSchema(database);

@@ -19,7 +19,7 @@ export interface Rig {
   simulator: Simulator;
   database: TestDatabase;
   /** Stands between the service and its database; for rigs that were started with `proxied`. */
-  proxy: Omit<TcpProxy, 'port' | 'setTarget' | 'holdFrom' | 'dropNotifications' | 'connections' | 'opened' | 'close'>;
+  proxy: Omit<TcpProxy, 'port' | 'setTarget' | 'dropNotifications' | 'connections' | 'opened' | 'close'>;
   /** Starts one more process of the service on the same database (in this Node process). */
   startReplica(env?: Record<string, string>, clock?: Clock, more?: Partial<ServiceOptions>): Promise<Service>;
   /** Connects an athlete, or one again: known to the provider, tokens stored. */
@@ -182,4 +182,4 @@ export const cookieOf = (response: Response): string => response.headers.get('se
 const refuse = (): never => {
   throw new Error('This rig has no proxy; start it with { proxied: true }.');
 };
-const NO_PROXY = { cut: refuse, restore: refuse, hold: refuse, holdAnswers: refuse, release: refuse };
+const NO_PROXY = { cut: refuse, restore: refuse, hold: refuse, holdAnswers: refuse, holdFrom: refuse, release: refuse };

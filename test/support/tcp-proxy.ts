@@ -12,8 +12,11 @@ export interface TcpProxy {
   hold(): void;
   /** What the service sends arrives, and no answer comes back. */
   holdAnswers(): void;
-  /** As `hold`, from the first data on in which a client sends `text`. @param onHeld hears that it came */
-  holdFrom(text: string, onHeld: () => void): void;
+  /**
+   * As `hold`, or as `holdAnswers`, from the first data on in which a client sends `text`.
+   * @param onHeld hears that it came
+   */
+  holdFrom(text: string, onHeld: () => void, what?: 'all' | 'answers'): void;
   /** Lets through all that a PostgreSQL server sends but notifications, as a connection pooler may. Begin while it is idle. */
   dropNotifications(): void;
   release(): void;
@@ -31,11 +34,11 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   let opened = 0;
   let holding: 'nothing' | 'notifications' | 'answers' | 'all' = 'nothing';
 
-  let trap: { text: string; onHeld: () => void } | undefined;
+  let trap: { text: string; onHeld: () => void; what: 'all' | 'answers' } | undefined;
 
   const spring = (chunk: Buffer): void => {
     if (!trap || !chunk.includes(trap.text)) return;
-    holding = 'all';
+    holding = trap.what;
     trap.onHeld();
     trap = undefined;
   };
@@ -94,8 +97,8 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     holdAnswers: () => {
       holding = 'answers';
     },
-    holdFrom: (text, onHeld) => {
-      trap = { text, onHeld };
+    holdFrom: (text, onHeld, what = 'all') => {
+      trap = { text, onHeld, what };
     },
     dropNotifications: () => {
       holding = 'notifications';
