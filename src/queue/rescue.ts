@@ -22,7 +22,7 @@ export interface RescueDependencies {
   processId: () => number | undefined;
   /** Which of these processes are dead for certain. */
   findDead: (processIds: number[]) => Promise<number[]>;
-  /** The pg-boss jobs that this process runs. */
+  /** The pg-boss jobs that this process knows it claimed, and has not settled. */
   inHand: () => ReadonlySet<string>;
 }
 

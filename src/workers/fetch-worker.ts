@@ -48,7 +48,7 @@ export class FetchWorker {
     });
   }
 
-  /** The pg-boss jobs that this worker runs. */
+  /** The pg-boss jobs that this worker runs, or ran and could not settle. */
   get inHand(): ReadonlySet<string> {
     return this.#inHand;
   }
@@ -83,7 +83,9 @@ export class FetchWorker {
     const startedAt = performance.now();
     metrics.jobWait.observe({ reason: run.reason }, run.waitedMs / 1000);
     if (run.needsCall) metrics.budgetGrants.inc({ reason: run.reason, result: 'granted' });
-    const result = await this.#runAndSettle(run, signal).finally(() => this.#inHand.delete(run.bossJobId));
+    const result = await this.#runAndSettle(run, signal);
+    // A run that could not be settled is no lost claim: its job goes on when it is stale, and the attempt counts.
+    if (result !== 'error') this.#inHand.delete(run.bossJobId);
     metrics.jobRun.observe({ reason: run.reason }, (performance.now() - startedAt) / 1000);
     metrics.jobsFinished.inc({ reason: run.reason, result });
     if (result === 'stored' && run.reason === 'webhook') {
