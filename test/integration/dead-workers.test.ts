@@ -150,7 +150,9 @@ describe('a worker that has lost its sign of life', () => {
       const athleteId = await rig.connectAthlete();
       await rig.startReplica({ SERVICE_ROLES: 'fetch' });
       await rig.untilJob((await rig.simulator.createActivityAndNotify(athleteId)).id, isStored);
-      const [worker] = await other.query<{ process_id: number }>(`SELECT process_id FROM process WHERE roles = '{fetch}'`);
+      const [worker] = await other.query<{ process_id: number }>(
+        `SELECT process_id FROM process WHERE roles = '{fetch}'`,
+      );
       const waiters = () =>
         other.query<{ pid: number }>(
           `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = $1::integer::oid AND mode = 'ShareLock' AND NOT granted`,

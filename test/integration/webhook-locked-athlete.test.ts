@@ -4,7 +4,7 @@ import { openTestDatabase } from '../support/database.ts';
 import { type Rig, startRig } from '../support/service.ts';
 
 let rig: Rig;
-/** Somebody else at the same database. */
+/** Another client of the same database. */
 let other: Database;
 
 beforeAll(async () => {
@@ -27,10 +27,10 @@ const eventOf = (owner_id: string) => ({
 });
 const post = async (event: object) => (await rig.post(event)).status;
 
-// So long a delivery waits for a lock.
-const LOCK_TIMEOUT_MS = 700;
+/** The provider gives up a delivery after so long. */
+const PROVIDER_PATIENCE_MS = 2000;
 
-describe('an athlete whom somebody has locked and does not let go', () => {
+describe('an athlete who is locked for long', () => {
   it('holds up no delivery of others; their own is answered 503, and accepted when it comes again', async () => {
     const [locked = '', free = ''] = [await rig.connectAthlete(), await rig.connectAthlete()];
     const events = [locked, free, free].map(eventOf);
@@ -41,14 +41,14 @@ describe('an athlete whom somebody has locked and does not let go', () => {
     expect(await Promise.all(events.map(post))).toEqual([200, 200, 200]);
   });
 
-  it('is waited for together by all deliveries of theirs, not by one after the other', async () => {
+  it('has all deliveries of theirs, a hundred at once, fail together within the 2 s of the provider', async () => {
     const [locked = '', free = ''] = [await rig.connectAthlete(), await rig.connectAthlete()];
-    const events = [...Array(12).fill(locked), free, ...Array(12).fill(locked), free].map(eventOf);
+    const events = [...Array(49).fill(locked), free, ...Array(49).fill(locked), free].map(eventOf);
     await other.transaction(async (tx) => {
       await tx.query('INSERT INTO athlete_schedule (athlete_id) VALUES ($1)', [locked]);
       const startedAt = performance.now();
       const statuses = await Promise.all(events.map(post));
-      expect(performance.now() - startedAt).toBeLessThan((events.length / 2) * LOCK_TIMEOUT_MS);
+      expect(performance.now() - startedAt).toBeLessThan(PROVIDER_PATIENCE_MS);
       expect(statuses).toEqual(events.map(({ owner_id }) => (owner_id === free ? 200 : 503)));
     });
     expect(new Set(await Promise.all(events.map(post)))).toEqual(new Set([200]));
