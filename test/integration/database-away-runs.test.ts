@@ -14,7 +14,7 @@ const logger = winston.createLogger({
 });
 
 beforeAll(async () => {
-  rig = await startRig({ proxied: true, logger });
+  rig = await startRig({ proxied: true, logger, env: { SERVICE_ROLES: 'web,fetch' } });
   rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
   athleteId = await rig.connectAthlete();
   database = openTestDatabase(rig.database.url);
@@ -68,7 +68,7 @@ const isStored = async (id: string) =>
 describe('a run at whose end the database is away', () => {
   it('keeps what the provider answered, and stores it when the database is back', async () => {
     const { id, answer } = await startHeldCall();
-    const kept = untilLogged('kept until it is back');
+    const kept = untilLogged('settlement kept');
     rig.proxy.cut();
     answer();
     await kept;
@@ -80,7 +80,7 @@ describe('a run at whose end the database is away', () => {
 
   it('keeps a refusal as well', async () => {
     const { id, answer } = await startHeldCall('404');
-    const kept = untilLogged('kept until it is back');
+    const kept = untilLogged('settlement kept');
     rig.proxy.cut();
     answer();
     await kept;
@@ -94,8 +94,9 @@ describe('a run at whose end the database is away', () => {
     before.answer();
     await untilEnded(before.id); // its connection stands now, and needs no answer to be made
     const { id, answer } = await startHeldCall();
-    const dropped = untilLogged('late result dropped');
-    rig.proxy.holdAnswers();
+    const dropped = untilLogged('claim lost, result discarded');
+    const loseAnswerToCommit = () => rig.proxy.holdFrom('COMMIT', () => undefined, 'answers');
+    rig.proxy.holdFrom(`"activityId":"${id}"`, loseAnswerToCommit, 'nothing');
     answer();
     const ended = await untilEnded(id);
     rig.proxy.cut();

@@ -80,7 +80,7 @@ describe('replicas that fetch', () => {
     );
     held.release();
     slow.child.kill('SIGCONT');
-    await untilPrinted(slow, 'late result dropped');
+    await untilPrinted(slow, 'claim lost, result discarded');
     expect(
       await rig.service.database.query(
         'SELECT fetched_at, xmin::text AS version FROM activity WHERE activity_id = $1',

@@ -15,8 +15,9 @@ export interface TcpProxy {
   /**
    * As `hold`, or as `holdAnswers`, from the first data on in which a client sends `text`.
    * @param onHeld hears that it came
+   * @param what 'nothing' only tells that it came
    */
-  holdFrom(text: string, onHeld: () => void, what?: 'all' | 'answers'): void;
+  holdFrom(text: string, onHeld: () => void, what?: 'all' | 'answers' | 'nothing'): void;
   /** Lets through all that a PostgreSQL server sends but notifications, as a connection pooler may. Begin while it is idle. */
   dropNotifications(): void;
   release(): void;
@@ -34,13 +35,14 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   let opened = 0;
   let holding: 'nothing' | 'notifications' | 'answers' | 'all' = 'nothing';
 
-  let trap: { text: string; onHeld: () => void; what: 'all' | 'answers' } | undefined;
+  let trap: { text: string; onHeld: () => void; what: 'all' | 'answers' | 'nothing' } | undefined;
 
   const spring = (chunk: Buffer): void => {
     if (!trap || !chunk.includes(trap.text)) return;
-    holding = trap.what;
-    trap.onHeld();
+    const { what, onHeld } = trap;
     trap = undefined;
+    holding = what;
+    onHeld();
   };
 
   const server = createServer((client) => {
