@@ -15,7 +15,7 @@ beforeAll(async () => {
   testDatabase = await createTestDatabase();
   database = openTestDatabase(testDatabase.url);
   await fill();
-});
+}, 120_000);
 afterAll(async () => {
   await database.close();
   await testDatabase.drop();
@@ -142,23 +142,25 @@ describe('an upgrade of pg-boss', () => {
 
 /** Fills in jobs as they stand after months: most of them done, two thousand athletes. */
 async function fill(): Promise<void> {
-  await database.query(`INSERT INTO athlete_schedule (athlete_id) SELECT generate_series(1, 2000)`);
-  await database.query(
+  const patient = database.reserve({ maxConnections: 1, statementMs: 0 });
+  await patient.query(`INSERT INTO athlete_schedule (athlete_id) SELECT generate_series(1, 2000)`);
+  await patient.query(`INSERT INTO lane (athlete_id, reason) SELECT generate_series(1, 2000), 'webhook'`);
+  await patient.query(
     `INSERT INTO activity_fetch_job (activity_id, athlete_id, reason, outcome)
      SELECT n, 1 + n % 2000, CASE WHEN n % 400 = 0 THEN 'manual' WHEN n % 10 = 0 THEN 'polling' ELSE 'webhook' END,
        (CASE WHEN n > ${JOBS - STATES.pending - STATES.working} THEN NULL
          WHEN n % 100 = 50 AND n <= ${STATES.failed * 100} THEN 'notFound' ELSE 'stored' END)::fetch_outcome
      FROM generate_series(1, ${JOBS}) n`,
   );
-  await database.query(
+  await patient.query(
     `INSERT INTO pgboss.job (id, name, state, priority, policy, singleton_key, group_id, data, started_on, completed_on, retry_limit, output)
      SELECT r.boss_job_id, 'activity-fetch',
        (CASE WHEN r.outcome = 'notFound' THEN 'failed' WHEN r.outcome IS NOT NULL THEN 'completed'
          WHEN r.id > ${JOBS - STATES.working} THEN 'active' ELSE 'created' END)::pgboss.job_state,
-       s.lane * 4 + 1, 'exclusive', r.activity_id::text, r.athlete_id::text, '{}',
+       l.lane, 'exclusive', r.activity_id::text, r.athlete_id::text, '{}',
        CASE WHEN r.outcome IS NOT NULL OR r.id > ${JOBS - STATES.working} THEN now() END,
        CASE WHEN r.outcome IS NOT NULL THEN now() END, 5, CASE WHEN r.outcome = 'notFound' THEN '{"message":"gone"}'::jsonb END
-     FROM activity_fetch_job r JOIN athlete_schedule s USING (athlete_id)`,
+     FROM activity_fetch_job r JOIN lane l USING (athlete_id)`,
   );
-  await database.query('ANALYZE');
+  await patient.query('ANALYZE');
 }
