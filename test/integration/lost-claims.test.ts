@@ -9,7 +9,10 @@ let rig: Rig;
 let database: Database;
 
 beforeAll(async () => {
-  rig = await startRig({ proxied: true, env: { SERVICE_ROLES: 'web,fetch', FETCH_CONCURRENCY: '1', FETCH_TIMEOUT_MS: '60000' } });
+  rig = await startRig({
+    proxied: true,
+    env: { SERVICE_ROLES: 'web,fetch', FETCH_CONCURRENCY: '1', FETCH_TIMEOUT_MS: '60000' },
+  });
   rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
   database = openTestDatabase(rig.database.url, 2);
 });
