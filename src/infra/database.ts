@@ -150,7 +150,7 @@ function queryableOf(target: { query(statement: string | pg.QueryConfig): Promis
 const names = new Map<string, string>();
 const MAX_NAMES = 500;
 
-/** A statement's name is made from its text, so the server plans it once for each connection. */
+/** A statement's name is made from its text, so the server parses it once for each connection. */
 function statementName(text: string): string {
   let name = names.get(text);
   if (name === undefined) {
