@@ -608,7 +608,15 @@ CREATE TABLE audit_entry (
   status integer,
   athlete_id bigint,
   CONSTRAINT audit_entry_pkey PRIMARY KEY (id),
-  CONSTRAINT audit_entry_who_known CHECK (who = ANY (ARRAY['admin'::text, 'read'::text, 'session'::text]))
+  CONSTRAINT audit_entry_who_known CHECK (who = ANY (ARRAY['admin'::text, 'read'::text, 'session'::text, 'nobody'::text]))
+);
+
+CREATE TABLE browser_session (
+  id_hash bytea NOT NULL,
+  access text NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT browser_session_pkey PRIMARY KEY (id_hash),
+  CONSTRAINT browser_session_access_known CHECK (access = ANY (ARRAY['admin'::text, 'read'::text]))
 );
 
 CREATE TABLE duty (
@@ -797,6 +805,12 @@ CREATE TABLE thumbnail (
   CONSTRAINT thumbnail_of_activity FOREIGN KEY (activity_id) REFERENCES activity(activity_id) ON DELETE CASCADE
 );
 
+CREATE TABLE used_oauth_state (
+  nonce text NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT used_oauth_state_pkey PRIMARY KEY (nonce)
+);
+
 CREATE TABLE webhook_event (
   id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
   object_type text NOT NULL,
@@ -953,6 +967,8 @@ COMMENT ON TABLE athlete IS 'Connected athletes with their encrypted tokens.';
 
 COMMENT ON TABLE audit_entry IS 'Changes made through the admin interface.';
 
+COMMENT ON TABLE browser_session IS 'Browsers that are signed in. Signing out removes the row.';
+
 COMMENT ON TABLE duty IS 'Housekeeping that one process does for all, and who has it.';
 
 COMMENT ON TABLE history IS 'Runs, waits and drift by the minute, for charts.';
@@ -968,3 +984,5 @@ COMMENT ON TABLE polling_difference IS 'Differences between list and store that 
 COMMENT ON TABLE subscription IS 'Subscriptions created or listed through this service; others are not trusted.';
 
 COMMENT ON TABLE sync_item IS 'Fetches that running manual syncs requested.';
+
+COMMENT ON TABLE used_oauth_state IS 'States that came back from the provider; each is accepted once.';
