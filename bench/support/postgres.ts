@@ -26,7 +26,11 @@ export async function startBenchPostgres(flags: readonly string[] = []): Promise
       await runSql(server.adminUrl, `CREATE DATABASE ${name}`);
       const url = new URL(server.adminUrl);
       url.pathname = `/${name}`;
-      if (migrated) await migrate({ connectionString: url.href, logger: createSilentLogger() });
+      if (migrated) {
+        await migrate({ connectionString: url.href, logger: createSilentLogger() });
+        // The one of the load generator and the simulator; any other is not trusted.
+        await runSql(url.href, `INSERT INTO subscription (subscription_id, callback_url) VALUES (120475, '')`);
+      }
       return url.href;
     },
     stop: async () => {

@@ -1,9 +1,10 @@
 import type { Express } from 'express';
 import { createAcceptWebhook } from '../flows/accept-webhook.ts';
+import { createAcceptDeauthorization } from '../flows/confirm-deauthorization.ts';
 import { createConnectAthlete } from '../flows/connect-athlete.ts';
 import { createDisconnectAthlete } from '../flows/disconnect-athlete.ts';
 import { createEraseAthlete } from '../flows/erase-athlete.ts';
-import { createKnownSubscriptions } from '../flows/known-subscriptions.ts';
+import { createKnownSubscriptions, type KnownSubscriptions } from '../flows/known-subscriptions.ts';
 import { createSubscriptions } from '../flows/manage-subscriptions.ts';
 import { createSyncs } from '../flows/sync-progress.ts';
 import { stopsForThrottle } from '../flows/throttled.ts';
@@ -66,8 +67,12 @@ function createPublicWeb(
   const { config, database, boss, provider, logger, metrics, now } = parts;
   const baseUrl = config.NEXT_PUBLIC_BASE_URL;
   const verifyToken = config.PROVIDER_VERIFY_TOKEN ?? '';
-  const knownSubscriptions = createKnownSubscriptions(database, logger, now);
   const subscriptionCalls = stopsForThrottle(provider, parts);
+  const knownSubscriptions: KnownSubscriptions = createKnownSubscriptions({
+    ...parts,
+    askProvider: () => subscriptions.list(),
+  });
+  const subscriptions = createSubscriptions(database, subscriptionCalls, knownSubscriptions);
   const secureCookie = baseUrl.startsWith('https:');
   const audit = createAudit(database, logger);
   const refusedTries = createRefusedTries({ ...parts, audit });
@@ -93,7 +98,7 @@ function createPublicWeb(
     disconnect: createDisconnectAthlete({ ...parts, erase }),
     moreRoutes: [
       ...adminWebhookRoutes({
-        subscriptions: createSubscriptions(database, subscriptionCalls, knownSubscriptions),
+        subscriptions,
         callbackUrl: `${baseUrl}${WEBHOOK_PATH}`,
         verifyToken,
       }),
@@ -117,7 +122,7 @@ function createPublicWeb(
   });
   const webhook = createWebhookRouter({
     acceptWebhook: createAcceptWebhook(database, boss),
-    deauthorize: erase,
+    acceptDeauthorization: createAcceptDeauthorization({ ...parts, erase }),
     knownSubscriptions,
     verifyToken,
     webhookSecret: config.PROVIDER_WEBHOOK_SECRET,

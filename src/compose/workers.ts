@@ -1,8 +1,10 @@
 import { backoffMs } from '../domain/backoff.ts';
+import { createEraseAthlete } from '../flows/erase-athlete.ts';
 import { createListPage } from '../flows/list-page.ts';
 import { budgetMargins } from '../queue/budget.ts';
 import { createCompleter } from '../queue/completer.ts';
 import { createTileSource, type TileSource } from '../thumbnail/tile-source.ts';
+import { DeauthorizationWorker } from '../workers/deauthorization-worker.ts';
 import { FetchWorker, holdMsOf } from '../workers/fetch-worker.ts';
 import { HistoryRecorder } from '../workers/history-recorder.ts';
 import { KeyRotation } from '../workers/key-rotation.ts';
@@ -45,6 +47,7 @@ export function createWorkers(parts: Parts): { workers: Worker[]; recorder: Hist
       callWithinMs: config.FETCH_TIMEOUT_MS,
     });
     const inHand = () => fetchWorker.inHand;
+    workers.push(new DeauthorizationWorker({ ...parts, erase: createEraseAthlete(parts) }));
     workers.push(fetchWorker, new Rescuer({ ...parts, completer, inHand, holdMs: holdMsOf(config) }));
   }
   const map = has('thumbnail') ? openMap(parts) : undefined;

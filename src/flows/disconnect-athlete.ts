@@ -7,7 +7,7 @@ import { ProviderError } from '../provider/errors.ts';
 import { findAthlete, isAnythingKept } from '../store/athlete-list.ts';
 import { forgetAthleteInAudit } from '../store/audit.ts';
 import { type AccessTokens, CredentialsError, ReconnectError } from './access-token.ts';
-import type { Deauthorize } from './erase-athlete.ts';
+import type { EraseAthlete } from './erase-athlete.ts';
 
 /**
  * Disconnects an athlete: gives the access back to the provider, then erases everything kept of them.
@@ -19,7 +19,7 @@ export function createDisconnectAthlete(deps: {
   database: Database;
   provider: Provider;
   accessTokens: AccessTokens;
-  erase: Deauthorize;
+  erase: EraseAthlete;
   logger: Logger;
 }): DisconnectAthlete {
   return async (athleteId) => {

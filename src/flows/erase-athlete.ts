@@ -13,16 +13,16 @@ import { eraseAthleteRows, lockForErasure } from '../store/erasure.ts';
  * @param withdrawnAt when, by the provider's clock
  * @returns false when the athlete has connected again since: the withdrawal is an old one, and nothing is erased
  */
-export type Deauthorize = (athleteId: Int64, withdrawnAt?: Date) => Promise<boolean>;
+export type EraseAthlete = (athleteId: Int64, withdrawnAt?: Date) => Promise<boolean>;
 
 // The provider says it again for some minutes; its clock and ours may differ by a little.
-const CLOCKS_DIFFER_MS = 60_000;
+export const CLOCKS_DIFFER_MS = 60_000;
 
 /**
  * Erases everything kept of an athlete in one transaction: tokens, activities, thumbnails, open jobs and
  * the ledger. A fetch under way loses its claim, and with it its result. Erasing twice is no harm.
  */
-export function createEraseAthlete(deps: { database: Database; boss: PgBoss; logger: Logger }): Deauthorize {
+export function createEraseAthlete(deps: { database: Database; boss: PgBoss; logger: Logger }): EraseAthlete {
   return async (athleteId, withdrawnAt) => {
     const erased = await deps.database.transaction(async (tx) => {
       await lockForErasure(tx, athleteId);

@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
+import { holdDuty } from '../store/duties.ts';
 import { listKnownSubscriptions } from '../store/subscriptions.ts';
 
 /** An event names a subscription that this service did not create or list. */
@@ -9,20 +11,34 @@ export class UnknownSubscriptionError extends Error {
   readonly code = 'UNKNOWN_SUBSCRIPTION';
 }
 
+/** No subscription is known yet: the provider is being asked, and delivers the event again. */
+export class NoSubscriptionError extends Error {
+  override name = 'NoSubscriptionError';
+  readonly code = 'NO_SUBSCRIPTION';
+}
+
 /** Knows which subscriptions to trust. */
 export interface KnownSubscriptions {
-  /** @throws UnknownSubscriptionError; while none is known every event passes, with one warning */
+  /** @throws UnknownSubscriptionError; NoSubscriptionError while none is known */
   mustTrust(id: Int64): Promise<void>;
   /** Forget what was read: the set has changed. */
   refresh(): void;
 }
 
 const FRESH_MS = 5000;
+// All replicas together.
+const ASK_EVERY_MS = 60_000;
 
-export function createKnownSubscriptions(database: Database, logger: Logger, now: () => number): KnownSubscriptions {
+/** @param deps.askProvider lists the provider's subscriptions, which are known from then on */
+export function createKnownSubscriptions(deps: {
+  database: Database;
+  logger: Logger;
+  now: () => number;
+  askProvider: () => Promise<unknown>;
+}): KnownSubscriptions {
+  const { database, logger, now } = deps;
   let known: Promise<Set<Int64>> | undefined;
   let readAt = 0;
-  let warned = false;
   const read = (): Promise<Set<Int64>> => {
     readAt = now();
     known = listKnownSubscriptions(database).then((ids) => new Set(ids));
@@ -32,6 +48,12 @@ export function createKnownSubscriptions(database: Database, logger: Logger, now
     });
     return known;
   };
+  const ask = async (): Promise<void> => {
+    // A holder of its own for each try: the lease keeps this process out as well.
+    if (!(await holdDuty(database, 'subscription', randomUUID(), ASK_EVERY_MS))) return;
+    await deps.askProvider();
+    logger.info('provider asked for the subscription, none was known', { component: 'webhook' });
+  };
   return {
     refresh: () => {
       known = undefined;
@@ -39,19 +61,17 @@ export function createKnownSubscriptions(database: Database, logger: Logger, now
     mustTrust: async (id) => {
       // A clock that was set back makes nothing fresh for as long as it lags.
       let ids = await (known !== undefined && Math.abs(now() - readAt) < FRESH_MS ? known : read());
-      if (ids.size > 0 && !ids.has(id) && now() !== readAt) ids = await read(); // it may be brand new
-      if (ids.size === 0) {
-        if (!warned) {
-          warned = true;
-          logger.warn(
-            'events are accepted from any subscription: none is known. Create or list one (npm run webhook:list)',
-            { component: 'webhook' },
-          );
-        }
-        return;
-      }
-      if (!ids.has(id))
+      if (!ids.has(id) && now() !== readAt) ids = await read(); // it may be brand new
+      if (ids.has(id)) return;
+      if (ids.size > 0)
         throw new UnknownSubscriptionError(`Subscription ${id} is not one that this service created or listed.`);
+      ask().catch((error: Error) =>
+        logger.warn('provider could not be asked for the subscription', {
+          component: 'webhook',
+          error: error.message,
+        }),
+      );
+      throw new NoSubscriptionError('No subscription is known yet; the provider is being asked. Deliver it again.');
     },
   };
 }

@@ -15,7 +15,7 @@ export async function replayEvent(
 ): Promise<RequestResult | undefined> {
   return deps.database.transaction(async (tx) => {
     const event = await findEvent(tx, id);
-    if (!event) return undefined;
+    if (!event?.activityId) return undefined;
     const [result] = await requestFetches(deps.boss, tx, [
       {
         activityId: event.activityId,

@@ -10,6 +10,8 @@ export interface DeliveryRecord {
   trusted: Int64[];
   lastReceivedAt: Date | undefined;
   athletes: number;
+  /** Withdrawals of access that the provider has neither confirmed nor refuted. */
+  unconfirmed: number;
 }
 
 export interface DoctorDependencies {
@@ -121,7 +123,7 @@ function checkSubscriptions(listed: SubscriptionAnswer[] | ProviderError, callba
 }
 
 function checkDeliveries(record: DeliveryRecord, listed: SubscriptionAnswer[] | ProviderError, now: number): Finding[] {
-  return [checkTrust(record, listed), checkLastEvent(record, now)];
+  return [checkTrust(record, listed), checkLastEvent(record, now), checkDeauthorizations(record)];
 }
 
 function checkTrust({ trusted }: DeliveryRecord, listed: SubscriptionAnswer[] | ProviderError): Finding {
@@ -130,7 +132,7 @@ function checkTrust({ trusted }: DeliveryRecord, listed: SubscriptionAnswer[] | 
   if (trusted.length === 0) {
     return fault(
       check,
-      'None is known, so events of any subscription are accepted.',
+      'None is known: events are answered 503 until the provider has named its subscription.',
       `Create one, or record it: npm run webhook:list.`,
     );
   }
@@ -144,6 +146,16 @@ function checkTrust({ trusted }: DeliveryRecord, listed: SubscriptionAnswer[] | 
     );
   }
   return fine(check, `Events of subscription ${trusted.join(', ')} are accepted, others refused.`);
+}
+
+function checkDeauthorizations({ unconfirmed }: DeliveryRecord): Finding {
+  const check = 'deauthorizations';
+  if (unconfirmed === 0) return fine(check, 'None waits to be confirmed.');
+  return fault(
+    check,
+    `${unconfirmed} cannot be confirmed: the provider neither accepts nor refuses the athletes’ tokens.`,
+    'They are tried hourly. Check PROVIDER_CLIENT_ID, PROVIDER_CLIENT_SECRET and PROVIDER_API_URL, and that the provider is up.',
+  );
 }
 
 function checkLastEvent({ lastReceivedAt, athletes }: DeliveryRecord, now: number): Finding {

@@ -46,7 +46,7 @@ export const describedRoutes: readonly DescribedRoute[] = [
       200: {
         description: 'Durable',
         schema: z.strictObject({
-          status: z.enum(['accepted', 'duplicate', 'stale', 'deauthorized']),
+          status: z.enum(['accepted', 'duplicate', 'stale', 'refuted', 'deauthorized']),
           jobId: int64Out.optional(),
         }),
       },

@@ -1,20 +1,22 @@
 import { z } from 'zod';
 import { ASPECTS, OUTCOMES, STATUSES } from '../domain/job.ts';
+import { LEDGER_RESULTS } from '../store/webhook-events.ts';
 import { timeOut } from './query-fields.ts';
 import { int64Out } from './route.ts';
 
 /** An event of the ledger in an answer. */
 export const deliveryOut = z.strictObject({
   id: int64Out,
-  activityId: int64Out,
+  activityId: int64Out.nullable().meta({ description: 'Null for an event of the athlete' }),
   athleteId: int64Out,
   subscriptionId: int64Out.nullable(),
   aspect: z.enum(ASPECTS),
   eventTime: timeOut.meta({ description: 'When it happened, by the provider' }),
   updates: z.record(z.string(), z.unknown()),
-  result: z
-    .enum(['accepted', 'stale'])
-    .meta({ description: 'stale: older than what was known already, so nothing changed' }),
+  result: z.enum(LEDGER_RESULTS).meta({
+    description:
+      'stale: older than the newest event handled, so nothing changed; refuted: it asked for a deletion that was not true',
+  }),
   deliveries: z.int().meta({ description: 'How often it was delivered' }),
   receivedAt: timeOut,
   lastReceivedAt: timeOut,

@@ -13,6 +13,7 @@ export interface AthleteEvent {
   ownerId: Int64;
   subscriptionId: Int64;
   deauthorized: boolean;
+  updates: Record<string, unknown>;
   eventTime: Date;
   signed: boolean;
 }
@@ -74,6 +75,7 @@ export function readWebhookEvent(body: unknown, signed: boolean): WebhookEvent {
       ownerId: event.owner_id,
       subscriptionId: event.subscription_id,
       deauthorized: authorized === 'false' || authorized === false,
+      updates,
       eventTime: new Date(event.event_time * 1000),
       signed,
     };

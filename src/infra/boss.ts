@@ -9,6 +9,7 @@ import type { Logger } from './logger.ts';
 
 export const FETCH_QUEUE = 'activity-fetch';
 export const THUMBNAIL_QUEUE = 'thumbnail';
+export const DEAUTHORIZATION_QUEUE = 'deauthorization';
 export const BOSS_COMPONENT = 'pg-boss';
 
 /** The version of its own schema that the installed pg-boss works with. */
@@ -80,5 +81,13 @@ export async function createQueues(boss: PgBoss): Promise<void> {
     deleteAfterSeconds: DAY_S,
     retryBackoff: true,
     retryDelayMax: 3600,
+  });
+  // What cannot be confirmed is tried hourly, for as long as it takes.
+  await boss.createQueue(DEAUTHORIZATION_QUEUE, {
+    ...kept,
+    expireInSeconds: 300,
+    deleteAfterSeconds: DAY_S,
+    retryLimit: 10_000,
+    retryDelay: 3600,
   });
 }

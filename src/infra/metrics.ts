@@ -32,7 +32,7 @@ export function createMetrics() {
     registry,
     webhookEvents: counter(
       'activity_sync_webhook_events_total',
-      'Webhook deliveries by object, aspect and what came of them (accepted, duplicate, stale, deauthorized, refused, unavailable, failed)',
+      'Webhook deliveries by object, aspect and what came of them (accepted, duplicate, stale, refuted, deauthorized, refused, limited, unavailable, failed)',
       ['object_type', 'aspect_type', 'result'],
     ),
     webhookAck: seconds(

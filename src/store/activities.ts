@@ -2,6 +2,7 @@ import type { Activity } from '../domain/activity.ts';
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 import { notify } from '../infra/notify.ts';
+import { NOT_HIDDEN } from './athletes.ts';
 
 /** A fetched activity with the provider's whole answer, as JSON text. */
 export interface ActivityToSave {
@@ -90,7 +91,7 @@ const COLUMNS = `a.activity_id, a.athlete_id, a.name, a.sport_type, a.start_date
 
 export async function findActivity(database: Queryable, activityId: Int64): Promise<WholeActivityRow | undefined> {
   const rows = await database.query<WholeActivityRow>(
-    `SELECT ${COLUMNS}, ${ROUTE} AS polyline, a.detail::text AS detail FROM activity a LEFT JOIN thumbnail t USING (activity_id) WHERE a.activity_id = $1`,
+    `SELECT ${COLUMNS}, ${ROUTE} AS polyline, a.detail::text AS detail FROM activity a LEFT JOIN thumbnail t USING (activity_id) WHERE a.activity_id = $1 AND ${NOT_HIDDEN}`,
     [activityId],
   );
   return rows[0];
@@ -115,7 +116,7 @@ export async function listActivities(
     `SELECT ${COLUMNS}, to_char(a.start_date AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '_' || a.activity_id AS cursor
      FROM activity a LEFT JOIN thumbnail t USING (activity_id)
      WHERE ${options.athleteId === undefined ? '$1::bigint IS NULL' : 'a.athlete_id = $1'}
-       AND ${options.before === undefined ? '$2::timestamptz IS NULL AND $3::bigint IS NULL' : '(a.start_date, a.activity_id) < ($2, $3)'}
+       AND ${NOT_HIDDEN} AND ${options.before === undefined ? '$2::timestamptz IS NULL AND $3::bigint IS NULL' : '(a.start_date, a.activity_id) < ($2, $3)'}
      ORDER BY a.start_date DESC, a.activity_id DESC LIMIT $4`,
     [options.athleteId ?? null, options.before?.startDate ?? null, options.before?.activityId ?? null, options.limit],
   );

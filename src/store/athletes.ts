@@ -27,7 +27,7 @@ export async function saveAthlete(
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
      ON CONFLICT (athlete_id) DO UPDATE SET name = coalesce(nullif(excluded.name, ''), athlete.name), access_token = excluded.access_token,
        refresh_token = excluded.refresh_token, token_expires_at = excluded.token_expires_at, scope = excluded.scope,
-       state = excluded.state, state_detail = excluded.state_detail, connected_at = excluded.connected_at, updated_at = sync_now()`,
+       state = excluded.state, state_detail = excluded.state_detail, hidden_since = NULL, connected_at = excluded.connected_at, updated_at = sync_now()`,
     [
       athlete.athleteId,
       athlete.name,
@@ -156,3 +156,13 @@ export async function setAthleteState(
   );
   if (changed.length > 0) await notify(tx, 'athlete');
 }
+
+/** Hides what is stored of an athlete, until they reconnect or are erased. */
+export async function hideAthlete(tx: Queryable, athleteId: Int64): Promise<void> {
+  await tx.query('UPDATE athlete SET hidden_since = coalesce(hidden_since, sync_now()) WHERE athlete_id = $1', [
+    athleteId,
+  ]);
+}
+
+/** A condition on the athlete of an activity: their data is not hidden. */
+export const NOT_HIDDEN = `NOT EXISTS (SELECT FROM athlete h WHERE h.athlete_id = a.athlete_id AND h.hidden_since IS NOT NULL)`;

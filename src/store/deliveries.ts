@@ -6,14 +6,15 @@ import { LAST_RECEIVED } from './webhook-events.ts';
 /** Reads what the database knows about deliveries: whom it trusts, and when the last one came. */
 export async function readDeliveries(
   database: Queryable,
-): Promise<{ trusted: Int64[]; lastReceivedAt: Date | undefined; athletes: number }> {
-  const [row] = await database.query<{ last: Date | null; athletes: number }>(
-    `SELECT (${LAST_RECEIVED}) AS last, (SELECT count(*)::int FROM athlete) AS athletes`,
+): Promise<{ trusted: Int64[]; lastReceivedAt: Date | undefined; athletes: number; unconfirmed: number }> {
+  const [row] = await database.query<{ last: Date | null; athletes: number; unconfirmed: number }>(
+    `SELECT (${LAST_RECEIVED}) AS last, (SELECT count(*)::int FROM athlete) AS athletes, unconfirmed_deauthorizations() AS unconfirmed`,
     [],
   );
   return {
     trusted: await listKnownSubscriptions(database),
     lastReceivedAt: row?.last ?? undefined,
     athletes: row?.athletes ?? 0,
+    unconfirmed: row?.unconfirmed ?? 0,
   };
 }

@@ -1,7 +1,7 @@
 import type { Queryable } from '../infra/database.ts';
 
 /** Housekeeping that one process does for all. */
-export type Duty = 'metrics' | 'retention';
+export type Duty = 'metrics' | 'retention' | 'subscription';
 
 /**
  * Takes or renews a duty.

@@ -1,6 +1,7 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 import { ROUTE } from './activities.ts';
+import { NOT_HIDDEN } from './athletes.ts';
 
 /**
  * Stores an activity's picture, unless the activity has gone meanwhile, or was stored anew: then its picture is
@@ -27,7 +28,7 @@ export async function findThumbnail(
   activityId: Int64,
 ): Promise<{ png: Buffer; etag: string } | undefined> {
   const rows = await database.query<{ png: Buffer; etag: string }>(
-    'SELECT png, etag FROM thumbnail WHERE activity_id = $1',
+    `SELECT t.png, t.etag FROM thumbnail t JOIN activity a USING (activity_id) WHERE t.activity_id = $1 AND ${NOT_HIDDEN}`,
     [activityId],
   );
   return rows[0];

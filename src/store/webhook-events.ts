@@ -2,17 +2,21 @@ import type { Int64 } from '../domain/int64.ts';
 import type { Aspect, JobStatus, Outcome } from '../domain/job.ts';
 import type { Queryable } from '../infra/database.ts';
 
+export const LEDGER_RESULTS = ['accepted', 'stale', 'refuted'] as const;
+export type LedgerResult = (typeof LEDGER_RESULTS)[number];
+
 /** A distinct event of the provider: when it was delivered, how often, and whether it changed anything. */
 export interface WebhookEventRow {
   id: Int64;
-  activityId: Int64;
+  /** Null for an event of the athlete. */
+  activityId: Int64 | null;
   athleteId: Int64;
   subscriptionId: Int64 | null;
   aspect: Aspect;
   eventTime: Date;
   updates: Record<string, unknown>;
-  /** 'stale': an event older than what was known already. */
-  result: 'accepted' | 'stale';
+  /** `stale`: older than the newest event handled; `refuted`: it asked for a deletion that was not true. */
+  result: LedgerResult;
   deliveries: number;
   receivedAt: Date;
   lastReceivedAt: Date;
@@ -29,13 +33,13 @@ export interface JobOfEvent {
 export interface EventFilter {
   athleteId?: Int64 | undefined;
   activityId?: Int64 | undefined;
-  result?: 'accepted' | 'stale' | undefined;
+  result?: LedgerResult | undefined;
   /** Received at or after, and before. */
   since?: Date | undefined;
   until?: Date | undefined;
 }
 
-const EVENT = `w.id, w.object_id AS "activityId", w.owner_id AS "athleteId", w.subscription_id AS "subscriptionId", w.aspect_type AS aspect,
+const EVENT = `w.id, CASE WHEN w.object_type = 'activity' THEN w.object_id END AS "activityId", w.owner_id AS "athleteId", w.subscription_id AS "subscriptionId", w.aspect_type AS aspect,
   w.event_time AS "eventTime", w.updates, w.result, w.deliveries, w.received_at AS "receivedAt", w.last_received_at AS "lastReceivedAt"`;
 
 /** The newest events of one activity, newest first. */
@@ -55,7 +59,7 @@ export type LedgerEntry = WebhookEventRow & { job: JobOfEvent | null };
 
 export async function findEvent(database: Queryable, id: Int64): Promise<LedgerEntry | undefined> {
   const [row] = await database.query<LedgerEntry>(
-    `SELECT ${EVENT}, ${JOB} AS job FROM webhook_event w ${JOINED} WHERE w.id = $1 AND w.object_type = 'activity'`,
+    `SELECT ${EVENT}, ${JOB} AS job FROM webhook_event w ${JOINED} WHERE w.id = $1`,
     [id],
   );
   return row;
@@ -76,14 +80,14 @@ export async function listEvents(
   atMost: number,
 ): Promise<LedgerRow[]> {
   const values: unknown[] = [];
-  const conditions = [`w.object_type = 'activity'`];
+  const conditions = ['true'];
   const add = (condition: (value: string) => string, value: unknown) => {
     if (value === undefined) return;
     values.push(value);
     conditions.push(condition(`$${values.length}`));
   };
   add((value) => `w.owner_id = ${value}`, filter.athleteId);
-  add((value) => `w.object_id = ${value}`, filter.activityId);
+  add((value) => `w.object_type = 'activity' AND w.object_id = ${value}`, filter.activityId);
   // Written out: the stale ones have an index of their own.
   if (filter.result) conditions.push(`w.result = '${filter.result}'`);
   add((value) => `w.received_at >= ${value}`, filter.since);
@@ -101,7 +105,7 @@ export async function listEvents(
   );
 }
 
-const JOINED = `LEFT JOIN activity_fetch_job r ON r.activity_id = w.object_id
+const JOINED = `LEFT JOIN activity_fetch_job r ON r.activity_id = w.object_id AND w.object_type = 'activity'
   LEFT JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id`;
 
 const JOB = `CASE WHEN r.id IS NOT NULL THEN jsonb_build_object('id', r.id::text,
@@ -117,4 +121,31 @@ export const LAST_RECEIVED = `SELECT greatest((SELECT max(received_at) FROM webh
 export async function findLastReceived(database: Queryable): Promise<Date | null> {
   const [row] = await database.query<{ at: Date | null }>(`SELECT (${LAST_RECEIVED}) AS at`, []);
   return row?.at ?? null;
+}
+
+/** Writes an athlete's event into the ledger. @returns undefined for an exact repeat, which is counted */
+export async function addAthleteEvent(
+  tx: Queryable,
+  event: {
+    athleteId: Int64;
+    aspect: Aspect;
+    eventTime: Date;
+    subscriptionId: Int64;
+    updates: Record<string, unknown>;
+    result: LedgerResult;
+  },
+): Promise<{ id: Int64; receivedAt: Date } | undefined> {
+  const [row] = await tx.query<{ id: string; received_at: Date; deliveries: number }>(
+    `INSERT INTO webhook_event AS w (object_type, object_id, aspect_type, owner_id, subscription_id, event_time, updates, result)
+     VALUES ('athlete', $1, $2, $1, $3, $4, $5::text::jsonb, $6)
+     ON CONFLICT ON CONSTRAINT webhook_event_once DO UPDATE SET deliveries = w.deliveries + 1, last_received_at = sync_now()
+     RETURNING w.id, w.received_at, w.deliveries`,
+    [event.athleteId, event.aspect, event.subscriptionId, event.eventTime, JSON.stringify(event.updates), event.result],
+  );
+  return row && row.deliveries === 1 ? { id: row.id, receivedAt: row.received_at } : undefined;
+}
+
+/** Notes that what an event asked for was not true. */
+export async function refuteEvent(tx: Queryable, id: Int64): Promise<void> {
+  await tx.query(`UPDATE webhook_event SET result = 'refuted' WHERE id = $1`, [id]);
 }

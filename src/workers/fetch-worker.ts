@@ -75,6 +75,11 @@ export class FetchWorker {
     const { run, waitMs } = await claimRun(database, boss, { processId: presence.processId, holdMs: holdMsOf(config) });
     if (!run) return { waitMs };
     this.#inHand.add(run.bossJobId);
+    this.#deps.logger.debug('job claimed', {
+      ...fieldsOf(run),
+      needsCall: run.needsCall,
+      waitedMs: Math.round(run.waitedMs),
+    });
     return { job: run };
   }
 
@@ -99,6 +104,11 @@ export class FetchWorker {
     const until = run.claimedAt + config.FETCH_STALE_AFTER_MS;
     try {
       const settlement = await this.#decide(run, until, signal);
+      logger.debug('run decided', {
+        ...fieldsOf(run),
+        settlement: settlement.kind,
+        ms: Math.round(performance.now() - startedAt),
+      });
       const result = await completer.settle(run, settlement, { until, signal });
       this.#report(run, settlement, result, performance.now() - startedAt);
       return result;

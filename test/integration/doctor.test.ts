@@ -11,7 +11,7 @@ let callbackUrl: string;
 const DAY = 86_400_000;
 
 beforeAll(async () => {
-  rig = await startRig();
+  rig = await startRig({ subscriptions: [] });
   callbackUrl = `${rig.service.url}/api/provider/webhook`;
 });
 afterAll(() => rig.close());

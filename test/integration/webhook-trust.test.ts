@@ -9,6 +9,7 @@ import { readWebhookEvent } from '../../src/http/webhook-event.ts';
 import { forgetSubscription, saveSubscription } from '../../src/store/subscriptions.ts';
 import { createTestDatabase, openTestDatabase } from '../support/database.ts';
 import { type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 const SECRET = 'webhook-secret-of-the-tests';
 let lastId = 1000;
@@ -137,16 +138,52 @@ describe('a delivery that is refused', () => {
 });
 
 describe('the subscription that a delivery names', () => {
-  it('is not asked for while none is known; a warning says so once', async () => {
+  it('is unknown at first: the delivery is answered 503, and the provider is asked once a minute by all replicas', async () => {
+    const rig = await startRig({ env: { SERVICE_ROLES: 'web' }, subscriptions: [] });
+    const replica = await rig.startReplica();
+    const asked = () => rig.simulator.calls.filter(({ path }) => path.includes('push_subscriptions')).length;
+    const event = newEvent();
+    for (const url of [rig.service.url, replica.url, rig.service.url]) {
+      const answer = await fetch(`${url}/api/provider/webhook`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(event),
+      });
+      expect(answer.status).toBe(503);
+      expect(answer.headers.get('retry-after')).toBe('5');
+    }
+    await until(async () => asked() > 0, 'the question to the provider');
+    expect(asked()).toBe(1);
+    expect(await isStored(rig, event)).toBe(false);
+    await rig.close();
+  });
+
+  it('is known once the provider has named it: the event is accepted when it is delivered again', async () => {
+    const rig = await startRig({ env: { SERVICE_ROLES: 'web' }, subscriptions: [] });
+    rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
+    const event = newEvent({ subscription_id: rig.simulator.subscriptions[0]?.id });
+    expect((await rig.post(event)).status).toBe(503);
+    const known = async () => (await rig.service.database.query('SELECT FROM subscription')).length === 1;
+    await until(known, 'the answer of the provider');
+    expect((await rig.post(event)).status).toBe(200);
+    await rig.close();
+  });
+
+  it('cannot be guessed for long: after 20 answers of 403 an address gets 429, and the known one is never limited', async () => {
     const { logger, lines } = keepLog();
     const rig = await startRig({ env: { SERVICE_ROLES: 'web' }, logger });
-    for (const _ of [1, 2, 3]) expect((await rig.post(newEvent())).status).toBe(200);
-    expect(lines.filter((line) => line.includes('from any subscription'))).toHaveLength(1);
+    const statuses: number[] = [];
+    for (let id = 900; id < 922; id += 1) statuses.push((await rig.post(newEvent({ subscription_id: id }))).status);
+    expect(statuses).toEqual([...Array(20).fill(403), 429, 429]);
+    expect((await rig.post(newEvent())).status).toBe(200);
+    expect(lines.filter((line) => line.includes('refused deliveries limited'))).toHaveLength(1);
+    const { values } = await rig.service.metrics.webhookEvents.get();
+    expect(values.find(({ labels }) => labels.result === 'limited')?.value).toBe(2);
     await rig.close();
   });
 
   it('must be one that the service created or listed; any other is 403 and stores nothing', async () => {
-    const rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
+    const rig = await startRig({ env: { SERVICE_ROLES: 'web' }, subscriptions: [] });
     const created = await rig.admin('/api/admin/webhooks', {
       method: 'POST',
       body: JSON.stringify({ callbackUrl: `${rig.service.url}/api/provider/webhook`, verifyToken: VERIFY_TOKEN }),
@@ -176,7 +213,7 @@ describe('the subscription that a delivery names', () => {
   });
 
   it('is counted from zero where it is refused, whatever the delivery is about: an alert sees the first ones', async () => {
-    const rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
+    const rig = await startRig({ env: { SERVICE_ROLES: 'web' }, subscriptions: [] });
     await saveSubscription(rig.service.database, { id: '7', callbackUrl: '' });
     const refused = async () => {
       const { values } = await rig.service.metrics.webhookEvents.get();
@@ -199,7 +236,12 @@ describe('the subscription that a delivery names', () => {
     const testDatabase = await createTestDatabase();
     const database = openTestDatabase(testDatabase.url);
     let now = Date.now();
-    const known = createKnownSubscriptions(database, keepLog().logger, () => now);
+    const known = createKnownSubscriptions({
+      database,
+      logger: keepLog().logger,
+      now: () => now,
+      askProvider: async () => undefined,
+    });
     for (const id of ['7', '8']) await saveSubscription(database, { id, callbackUrl: '' });
     await known.mustTrust('7');
     await forgetSubscription(database, '7');

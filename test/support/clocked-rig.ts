@@ -25,7 +25,7 @@ export async function startClockedRig(
       await clock.setTime(clock.now() + ms);
       await clock.tick(0); // every timer that fell due fires once
       // A poll may have been under way, and looked, before time stood where it stands now.
-      for (const topic of ['fetch', 'polling'] as const) await notify(rig.service.database, topic);
+      for (const topic of ['fetch', 'polling', 'athlete'] as const) await notify(rig.service.database, topic);
     },
     msUntil: (at) => at.getTime() - clock.now(),
   };

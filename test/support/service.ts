@@ -13,6 +13,9 @@ export const READ_TOKEN = 'read-token-of-the-tests!';
 export const VERIFY_TOKEN = 'verify-token-of-the-tests';
 export const ENCRYPTION_KEY = '0f'.repeat(32);
 
+// The simulator's first one, and those that the events of tests name.
+const KNOWN_SUBSCRIPTIONS = [120475, 1, 7];
+
 /** A service, its provider and its database, all real and all of one test's own. */
 export interface Rig {
   service: Service;
@@ -70,6 +73,7 @@ export function testEnvironment(simulatorUrl: string, overrides: Record<string, 
 /**
  * Starts the whole thing.
  * @param options.env overrides of the configuration
+ * @param options.subscriptions which the service knows; those of the simulator and of the events that tests post unless told
  * @param options.proxied true puts a proxy between service and database, which a test can cut and hold
  * @param options.logs true shows the service's log (for working on a test)
  */
@@ -81,6 +85,7 @@ export async function startRig(
     logs?: boolean;
     logger?: Logger;
     proxied?: boolean;
+    subscriptions?: readonly number[];
   } = {},
 ): Promise<Rig> {
   const simulator = await startSimulator({ shortLimit: 1_000_000, dailyLimit: 100_000_000, ...options.simulator });
@@ -111,6 +116,10 @@ export async function startRig(
     return service;
   };
   const service = await startReplica();
+  await service.database.query(
+    `INSERT INTO subscription (subscription_id, callback_url) SELECT unnest($1::bigint[]), ''`,
+    [options.subscriptions ?? KNOWN_SUBSCRIPTIONS],
+  );
 
   const untilJob: Rig['untilJob'] = async (activityId, fits, timeoutMs = 10_000) => {
     const look = async (): Promise<JobRow | undefined> =>

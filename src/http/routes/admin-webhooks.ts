@@ -35,14 +35,18 @@ export function adminWebhookRoutes(deps: {
       bodyOptional: true,
       responses: {
         201: { description: 'Created', schema: z.object({ id: int64Out, callbackUrl: z.string() }) },
+        400: { description: 'A verify token that this service would refuse' },
         502: REFUSED,
       },
-      handle: async ({ body }) => ({
-        status: 201,
-        body: await asked(
-          deps.subscriptions.create(body.callbackUrl ?? deps.callbackUrl, body.verifyToken ?? deps.verifyToken),
-        ),
-      }),
+      handle: async ({ body: { callbackUrl = deps.callbackUrl, verifyToken = deps.verifyToken } }) => {
+        if (callbackUrl === deps.callbackUrl && verifyToken !== deps.verifyToken)
+          throw new Problem('badRequest', 'This verifyToken cannot succeed.', {
+            errors: [
+              { field: 'body.verifyToken', message: 'is not PROVIDER_VERIFY_TOKEN, which the callback requires' },
+            ],
+          });
+        return { status: 201, body: await asked(deps.subscriptions.create(callbackUrl, verifyToken)) };
+      },
     }),
     defineRoute({
       method: 'get',

@@ -2,12 +2,17 @@ import { timingSafeEqual } from 'node:crypto';
 import express, { type ErrorRequestHandler, type Request, type RequestHandler, type Response, Router } from 'express';
 import type { Int64 } from '../../domain/int64.ts';
 import type { AcceptWebhook } from '../../flows/accept-webhook.ts';
-import type { Deauthorize } from '../../flows/erase-athlete.ts';
-import { type KnownSubscriptions, UnknownSubscriptionError } from '../../flows/known-subscriptions.ts';
+import type { AcceptDeauthorization } from '../../flows/confirm-deauthorization.ts';
+import {
+  type KnownSubscriptions,
+  NoSubscriptionError,
+  UnknownSubscriptionError,
+} from '../../flows/known-subscriptions.ts';
 import { isUnavailable } from '../../infra/database-errors.ts';
 import { ANSWER_MS } from '../../infra/database-policy.ts';
 import type { Logger } from '../../infra/logger.ts';
 import type { ACK_CODES, Metrics } from '../../infra/metrics.ts';
+import { createAddressCount } from '../address-count.ts';
 import { Problem, refuseOtherMethods } from '../problem.ts';
 import { createRefusalLog } from '../refusal-log.ts';
 import { BODY_LIMIT_BYTES, rawBody, readJson } from '../route.ts';
@@ -18,7 +23,7 @@ export const WEBHOOK_PATH = '/api/provider/webhook';
 
 export interface WebhookDependencies {
   acceptWebhook: AcceptWebhook;
-  deauthorize: Deauthorize;
+  acceptDeauthorization: AcceptDeauthorization;
   knownSubscriptions: KnownSubscriptions;
   verifyToken: string;
   webhookSecret: string | undefined;
@@ -79,6 +84,7 @@ function acceptDelivery(
   deps: WebhookDependencies,
   warnOfRefusal: (error: unknown) => void,
 ): (request: Request) => Promise<object> {
+  const guesses = createAddressCount(deps);
   return async (request) => {
     const startedAt = performance.now();
     const labels = { object_type: 'unknown', aspect_type: 'unknown', result: 'refused' };
@@ -101,8 +107,13 @@ function acceptDelivery(
       return { status: result, ...(jobId === undefined ? {} : { jobId }) };
     } catch (error) {
       labels.result = isTemporary(error) ? 'unavailable' : error instanceof Problem ? 'refused' : 'failed';
-      if (labels.result === 'refused') warnOfRefusal(error);
-      throw error;
+      if (labels.result !== 'refused') throw error;
+      warnOfRefusal(error);
+      if ((error as Problem).code !== 'forbidden' || !guesses.isOver(request)) throw error;
+      labels.result = 'limited';
+      throw new Problem('tooManyRequests', 'Too many refused deliveries from this address. Wait a minute.', {
+        headers: { 'Retry-After': '60' },
+      });
     } finally {
       deps.metrics.webhookEvents.inc(labels);
       deps.metrics.webhookAck.observe({ code: CODES[labels.result] ?? '200' }, (performance.now() - startedAt) / 1000);
@@ -116,7 +127,7 @@ async function acceptEvent(deps: WebhookDependencies, event: WebhookEvent): Prom
   await deps.knownSubscriptions.mustTrust(event.subscriptionId).catch(refuseUntrusted);
   if (event.objectType === 'activity') return deps.acceptWebhook(event);
   if (!event.deauthorized) return { result: 'accepted' };
-  return { result: (await deps.deauthorize(event.ownerId, event.eventTime)) ? 'deauthorized' : 'stale' };
+  return { result: await deps.acceptDeauthorization({ ...event, athleteId: event.ownerId }) };
 }
 
 /** Answers in time whatever the database does; what commits after that is recognised when it is delivered again. */
@@ -135,10 +146,17 @@ function isTemporary(error: unknown): boolean {
   return error instanceof Problem ? error.code === 'unavailable' : isUnavailable(error);
 }
 
-const CODES: Record<string, (typeof ACK_CODES)[number]> = { refused: '4xx', unavailable: '503', failed: '500' };
+const CODES: Record<string, (typeof ACK_CODES)[number]> = {
+  refused: '4xx',
+  limited: '4xx',
+  unavailable: '503',
+  failed: '500',
+};
 
 function refuseUntrusted(error: unknown): never {
   if (error instanceof UnknownSubscriptionError) throw new Problem('forbidden', error.message);
+  if (error instanceof NoSubscriptionError)
+    throw new Problem('unavailable', error.message, { headers: { 'Retry-After': '5' } });
   throw error;
 }
 
