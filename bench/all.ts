@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
 // The short benchmarks, one after the other; chaos.ts and saturation.ts take minutes and are run by name.
-const SHORT = ['intake', 'drain', 'dispatch', 'bucket', 'claim', 'thumbnail'];
+const SHORT = ['intake', 'drain', 'dispatch', 'bucket', 'claim', 'thumbnail', 'deliveries'];
 
 const missed: string[] = [];
 for (const name of SHORT) {

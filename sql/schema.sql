@@ -260,6 +260,17 @@ END
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.delivery_queue()
+ RETURNS TABLE(boss_job_id uuid, waiting boolean, running boolean, retry_count integer, start_after timestamp with time zone, started_on timestamp with time zone)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT j.id, j.state < 'active' AND NOT j.blocked, j.state = 'active' AND j.group_id IS NOT NULL, j.retry_count, j.start_after, j.started_on
+  FROM pgboss.job j
+  WHERE j.name = 'delivery'
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.fetch_queue()
  RETURNS TABLE(boss_job_id uuid, activity_id bigint, waiting boolean, running boolean, completed boolean, ended boolean, lane integer, retry_count integer, attempts integer, max_attempts integer, start_after timestamp with time zone, started_on timestamp with time zone, changed_on timestamp with time zone, error text)
  LANGUAGE sql
@@ -354,6 +365,60 @@ BEGIN
   lane := NULL; reason := NULL;
   wait_ms := CASE WHEN v_wake < 'infinity' THEN greatest(0, ceil(extract(epoch FROM v_wake - sync_clock()) * 1000)) END;
 END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.number_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET jit TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+DECLARE
+  v_last bigint;
+BEGIN
+  -- Fires for each change, and the first time numbers all of the transaction: nobody else's are seen without a number.
+  -- One that the same transaction erased again is none.
+  PERFORM FROM change WHERE id = NEW.id AND position IS NULL;
+  IF FOUND THEN
+    UPDATE change_feed SET position = position + (SELECT count(*) FROM change WHERE position IS NULL) RETURNING position INTO v_last;
+    UPDATE change c SET position = v_last - u.behind
+    FROM (SELECT id, row_number() OVER (ORDER BY seq DESC) - 1 AS behind FROM change WHERE position IS NULL) u
+    WHERE c.id = u.id;
+    PERFORM pg_notify('activity_sync_changes', ''), pg_notify('activity_sync', 'change');
+  END IF;
+  RETURN NULL;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.record_activity_changes()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    PERFORM record_changes(array_agg('activity.created'::text), array_agg(athlete_id), array_agg(activity_id)) FROM fresh HAVING count(*) > 0;
+  ELSIF TG_OP = 'DELETE' THEN
+    PERFORM record_changes(array_agg('activity.deleted'::text), array_agg(athlete_id), array_agg(activity_id)) FROM gone HAVING count(*) > 0;
+  ELSE
+    PERFORM record_changes(array_agg('activity.updated'::text), array_agg(f.athlete_id), array_agg(f.activity_id))
+    FROM fresh f JOIN gone g USING (activity_id) WHERE f.detail::text <> g.detail::text OR f.athlete_id <> g.athlete_id HAVING count(*) > 0;
+  END IF;
+  RETURN NULL;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.record_changes(p_types text[], p_athletes bigint[], p_activities bigint[], p_endpoints bigint[] DEFAULT NULL::bigint[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  INSERT INTO change (type, athlete_id, external_id, activity_id, endpoint_id)
+  SELECT c.type, c.athlete_id, (SELECT a.external_id FROM athlete a WHERE a.athlete_id = c.athlete_id), c.activity_id, c.endpoint_id
+  FROM unnest(p_types, p_athletes, p_activities, p_endpoints) WITH ORDINALITY AS c (type, athlete_id, activity_id, endpoint_id, n)
+  ORDER BY c.n
 $function$
 ;
 
@@ -495,6 +560,13 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.unconfirmed_deauthorizations()
+ RETURNS integer
+ LANGUAGE sql
+ STABLE
+AS $function$ SELECT count(*)::integer FROM pgboss.job j WHERE j.name = 'deauthorization' AND j.state = 'retry' $function$
+;
+
 CREATE OR REPLACE FUNCTION public.waiting_in_lane(p_lane integer)
  RETURNS TABLE(start_after timestamp with time zone)
  LANGUAGE sql
@@ -575,6 +647,18 @@ CREATE TABLE activity_tombstone (
   CONSTRAINT activity_tombstone_pkey PRIMARY KEY (activity_id)
 );
 
+CREATE TABLE api_token (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  name text NOT NULL,
+  scope text NOT NULL,
+  digest bytea NOT NULL,
+  created_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  last_used_at timestamp with time zone,
+  CONSTRAINT api_token_pkey PRIMARY KEY (id),
+  CONSTRAINT api_token_digest_once UNIQUE (digest),
+  CONSTRAINT api_token_scope_known CHECK (scope = ANY (ARRAY['read'::text, 'write'::text]))
+);
+
 CREATE TABLE athlete (
   athlete_id bigint NOT NULL,
   name text,
@@ -586,6 +670,8 @@ CREATE TABLE athlete (
   state_detail text,
   connected_at timestamp with time zone DEFAULT sync_now() NOT NULL,
   updated_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  hidden_since timestamp with time zone,
+  external_id text,
   CONSTRAINT athlete_pkey PRIMARY KEY (athlete_id),
   CONSTRAINT athlete_id_positive CHECK (athlete_id > 0),
   CONSTRAINT athlete_state_known CHECK (state = ANY (ARRAY['healthy'::text, 'reconnect'::text, 'scope'::text]))
@@ -619,11 +705,88 @@ CREATE TABLE browser_session (
   CONSTRAINT browser_session_access_known CHECK (access = ANY (ARRAY['admin'::text, 'read'::text]))
 );
 
+CREATE TABLE change (
+  seq bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  id uuid DEFAULT gen_random_uuid() NOT NULL,
+  "position" bigint,
+  type text NOT NULL,
+  at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  athlete_id bigint,
+  external_id text,
+  activity_id bigint,
+  endpoint_id bigint,
+  CONSTRAINT change_pkey PRIMARY KEY (id),
+  CONSTRAINT change_position_once UNIQUE ("position")
+);
+
+CREATE TABLE change_feed (
+  only_row boolean DEFAULT true NOT NULL,
+  "position" bigint DEFAULT 0 NOT NULL,
+  kept_after bigint DEFAULT 0 NOT NULL,
+  CONSTRAINT change_feed_pkey PRIMARY KEY (only_row),
+  CONSTRAINT change_feed_is_one CHECK (only_row)
+) WITH (fillfactor=50);
+
+CREATE TABLE delivery (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  endpoint_id bigint NOT NULL,
+  change_id uuid NOT NULL,
+  "position" bigint,
+  type text NOT NULL,
+  at timestamp with time zone NOT NULL,
+  athlete_id bigint,
+  external_id text,
+  activity_id bigint,
+  line bigint GENERATED ALWAYS AS (COALESCE(athlete_id, (0)::bigint)) STORED NOT NULL,
+  state text DEFAULT 'waiting'::text NOT NULL,
+  attempts integer DEFAULT 0 NOT NULL,
+  job_id uuid,
+  created_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  settled_at timestamp with time zone,
+  CONSTRAINT delivery_pkey PRIMARY KEY (id),
+  CONSTRAINT delivery_state_known CHECK (state = ANY (ARRAY['waiting'::text, 'delivered'::text, 'exhausted'::text])),
+  CONSTRAINT delivery_to_endpoint FOREIGN KEY (endpoint_id) REFERENCES endpoint(id) ON DELETE CASCADE
+);
+
+CREATE TABLE delivery_attempt (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  delivery_id bigint NOT NULL,
+  endpoint_id bigint NOT NULL,
+  at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  duration_ms integer NOT NULL,
+  status integer,
+  error text,
+  answer text,
+  result text NOT NULL,
+  CONSTRAINT delivery_attempt_pkey PRIMARY KEY (id),
+  CONSTRAINT delivery_attempt_of_delivery FOREIGN KEY (delivery_id) REFERENCES delivery(id) ON DELETE CASCADE,
+  CONSTRAINT delivery_attempt_result_known CHECK (result = ANY (ARRAY['delivered'::text, 'retry'::text, 'exhausted'::text]))
+);
+
 CREATE TABLE duty (
   name text NOT NULL,
   holder uuid NOT NULL,
   held_until timestamp with time zone NOT NULL,
   CONSTRAINT duty_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE endpoint (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  url text NOT NULL,
+  types text[],
+  athlete_ids bigint[],
+  description text DEFAULT ''::text NOT NULL,
+  secret text NOT NULL,
+  former_secret text,
+  former_until timestamp with time zone,
+  "position" bigint NOT NULL,
+  succeeded_at timestamp with time zone,
+  failing_since timestamp with time zone,
+  disabled_at timestamp with time zone,
+  disabled_reason text,
+  created_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  CONSTRAINT endpoint_pkey PRIMARY KEY (id),
+  CONSTRAINT endpoint_disabled_reason_known CHECK (disabled_reason = ANY (ARRAY['gone'::text, 'failing'::text, 'request'::text]))
 );
 
 CREATE TABLE fetch_attempt (
@@ -840,11 +1003,27 @@ CREATE INDEX activity_tombstone_of_athlete ON public.activity_tombstone USING bt
 
 CREATE INDEX activity_tombstone_oldest ON public.activity_tombstone USING btree (deleted_at);
 
+CREATE INDEX athlete_by_external_id ON public.athlete USING btree (external_id) WHERE (external_id IS NOT NULL);
+
+CREATE INDEX athlete_hidden ON public.athlete USING btree (athlete_id) WHERE (hidden_since IS NOT NULL);
+
 CREATE INDEX athlete_schedule_cooldown ON public.athlete_schedule USING btree (cooldown_until);
 
 CREATE INDEX audit_entry_of_athlete ON public.audit_entry USING btree (athlete_id) WHERE (athlete_id IS NOT NULL);
 
 CREATE INDEX audit_entry_oldest ON public.audit_entry USING btree (at);
+
+CREATE INDEX change_of_athlete ON public.change USING btree (athlete_id, "position");
+
+CREATE INDEX delivery_attempt_of_delivery ON public.delivery_attempt USING btree (delivery_id);
+
+CREATE INDEX delivery_attempt_of_endpoint ON public.delivery_attempt USING btree (endpoint_id, id DESC);
+
+CREATE INDEX delivery_line ON public.delivery USING btree (endpoint_id, line, id) WHERE (state = 'waiting'::text);
+
+CREATE INDEX delivery_of_athlete ON public.delivery USING btree (athlete_id);
+
+CREATE INDEX delivery_settled ON public.delivery USING btree (settled_at) WHERE (state <> 'waiting'::text);
 
 CREATE INDEX fetch_attempt_of_job ON public.fetch_attempt USING btree (job_id, id);
 
@@ -951,6 +1130,12 @@ ALTER VIEW "ActivityFetchJob" ALTER COLUMN "nextRunAt" SET DEFAULT now();
 ALTER VIEW "ActivityFetchJob" ALTER COLUMN "createdAt" SET DEFAULT now();
 ALTER VIEW "ActivityFetchJob" ALTER COLUMN "updatedAt" SET DEFAULT now();
 
+CREATE TRIGGER activity_delete_is_recorded AFTER DELETE ON activity REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION record_activity_changes();
+
+CREATE TRIGGER activity_insert_is_recorded AFTER INSERT ON activity REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION record_activity_changes();
+
+CREATE TRIGGER activity_update_is_recorded AFTER UPDATE ON activity REFERENCING OLD TABLE AS gone NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION record_activity_changes();
+
 CREATE TRIGGER count_added AFTER INSERT ON activity_fetch_job REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_added_jobs();
 
 CREATE TRIGGER count_changed AFTER UPDATE ON activity_fetch_job REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_changed_jobs();
@@ -959,9 +1144,13 @@ CREATE TRIGGER count_removed AFTER DELETE ON activity_fetch_job REFERENCING OLD 
 
 CREATE TRIGGER count_truncated AFTER TRUNCATE ON activity_fetch_job FOR EACH STATEMENT EXECUTE FUNCTION forget_job_counts();
 
+CREATE CONSTRAINT TRIGGER change_is_numbered AFTER INSERT ON change DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION number_change();
+
 COMMENT ON VIEW "ActivityFetchJob" IS 'Fetch jobs with the documented fields; read only.';
 
 COMMENT ON TABLE activity IS 'The application''s copy of the athletes'' activities.';
+
+COMMENT ON TABLE api_token IS 'Tokens of applications; the token itself is not kept.';
 
 COMMENT ON TABLE athlete IS 'Connected athletes with their encrypted tokens.';
 
@@ -969,7 +1158,11 @@ COMMENT ON TABLE audit_entry IS 'Changes made through the admin interface.';
 
 COMMENT ON TABLE browser_session IS 'Browsers that are signed in. Signing out removes the row.';
 
+COMMENT ON TABLE change IS 'What the application must know, in commit order: one row for each effect.';
+
 COMMENT ON TABLE duty IS 'Housekeeping that one process does for all, and who has it.';
+
+COMMENT ON TABLE endpoint IS 'Addresses of the application that changes are sent to.';
 
 COMMENT ON TABLE history IS 'Runs, waits and drift by the minute, for charts.';
 

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type App, startApp } from '../examples/app/app.ts';
 import { type Service, startService } from './compose.ts';
 import { readConfig } from './infra/config.ts';
 import { removeEmbeddedPostgres } from './infra/embedded-postgres.ts';
@@ -25,6 +26,7 @@ async function demo(): Promise<void> {
   await chmod(dataDir, 0o755); // as root, PostgreSQL runs under another account, which must reach it
   const simulator = await startSimulator({ latencyMs: 20 });
   const port = await findFreePort(3000);
+  const appPort = await findFreePort(4000);
   const adminToken = randomBytes(12).toString('hex');
   const config = readConfig({
     PROVIDER_CLIENT_ID: simulator.settings.clientId,
@@ -35,21 +37,26 @@ async function demo(): Promise<void> {
     PORT: String(port),
     ADMIN_TOKEN: adminToken,
     DATA_DIR: dataDir,
+    RETURN_ORIGINS: `http://127.0.0.1:${appPort}`,
+    OUTBOUND_ALLOW_PRIVATE: 'true',
     LOG_LEVEL: 'warn',
     THUMBNAIL_MAP_SOURCE: `${simulator.url}/tiles/{z}/{x}/{y}.png`,
   });
   const logger = createLogger({ level: config.LOG_LEVEL, pretty: true });
   let storage: Storage | undefined;
   let service: Service | undefined;
+  let app: App | undefined;
   try {
     say('1. starting an embedded PostgreSQL (the first start takes a few seconds)');
     storage = await openStorage(config, logger);
     if (stop.asked) return;
     await migrate({ connectionString: storage.connectionString, logger });
     service = await startService({ config, logger, openPages: true, ...storage });
-    await Promise.race([show(service, simulator, adminToken), stop.untilAsked]);
+    app = await openApp(service, { adminToken, port: appPort, file: join(dataDir, 'app.db') });
+    await Promise.race([show({ service, simulator, app, adminToken }), stop.untilAsked]);
   } finally {
     say('stopping');
+    await app?.stop();
     await service?.stop();
     await simulator.close();
     await storage?.close();
@@ -62,16 +69,40 @@ function say(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
+interface Shown {
+  service: Service;
+  simulator: Simulator;
+  app: App;
+  adminToken: string;
+}
+
+/** Starts the example application, with a token of its own. */
+async function openApp(
+  service: Service,
+  { adminToken, port, file }: { adminToken: string; port: number; file: string },
+): Promise<App> {
+  const answer = await fetch(`${service.url}/api/admin/api-tokens`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'example application', scope: 'write' }),
+  });
+  const { token } = (await answer.json()) as { token: string };
+  const app = await startApp({ service: service.url, token, port, file });
+  say(`2. starting the example application, which keeps a table of its own in sync: ${app.url}/`);
+  return app;
+}
+
 /** Shows what happens, for as long as the process runs. */
-async function show(service: Service, simulator: Simulator, adminToken: string): Promise<never> {
-  say('2. connecting three athletes through the provider’s OAuth pages');
-  for (const name of ATHLETES) await connect(service, simulator, name);
-  say('3. creating the webhook subscription; the provider validates the callback meanwhile');
+async function show({ service, simulator, app, adminToken }: Shown): Promise<never> {
+  say('3. connecting three of its users through the provider’s OAuth pages');
+  for (const name of ATHLETES) await connect(app, simulator, name);
+  say('4. creating the webhook subscription; the provider validates the callback meanwhile');
   await subscribe(service, adminToken);
-  say('\n4. activities arrive:\n');
-  say('   activity      athlete       accepted    stored  thumbnail   (after the webhook was sent)');
-  for (let n = 0; n < FIRST_ROUND / 2; n += 1) await showOne(service, simulator, n % ATHLETES.length);
+  say('\n5. activities arrive:\n');
+  say('   activity      athlete       accepted    stored  thumbnail    in app   (after the webhook was sent)');
+  for (let n = 0; n < FIRST_ROUND / 2; n += 1) await showOne({ service, simulator, app }, n % ATHLETES.length);
   say(`\nIt keeps running, with a new activity every ${EVERY_MS / 1000} seconds; Ctrl-C stops it.`);
+  say(`   application   ${app.url}/   (connect a user: ${app.url}/connect?user=you)`);
   say(`   activities    ${service.url}/`);
   say(`   admin         ${service.url}/admin   (token ${adminToken})`);
   say(`   metrics       ${service.url}/metrics`);
@@ -79,13 +110,14 @@ async function show(service: Service, simulator: Simulator, adminToken: string):
   // In turn, so that each athlete's cooldown of 15 seconds is over.
   for (let n = 0; ; n += 1) {
     await pause(EVERY_MS);
-    await showOne(service, simulator, n % ATHLETES.length);
+    await showOne({ service, simulator, app }, n % ATHLETES.length);
   }
 }
 
-async function connect(service: Service, simulator: Simulator, name: string): Promise<void> {
+async function connect(app: App, simulator: Simulator, name: string): Promise<void> {
   const athlete = simulator.addAthlete({ name });
-  const begun = await fetch(`${service.url}/api/provider/connect`, { redirect: 'manual' });
+  const link = await fetch(`${app.url}/connect?user=${encodeURIComponent(name)}`, { redirect: 'manual' });
+  const begun = await fetch(link.headers.get('location') ?? '', { redirect: 'manual' });
   const consent = new URL(begun.headers.get('location') ?? '');
   consent.searchParams.set('auto', '1'); // the athlete ticks the boxes and says yes
   consent.searchParams.set('athlete', athlete.id);
@@ -107,7 +139,7 @@ async function subscribe(service: Service, adminToken: string): Promise<void> {
 }
 
 /** Lets one activity arrive and waits until its picture is drawn. */
-async function showOne(service: Service, simulator: Simulator, which: number): Promise<void> {
+async function showOne({ service, simulator, app }: Omit<Shown, 'adminToken'>, which: number): Promise<void> {
   const athlete = simulator.athletes[which];
   if (!athlete) return;
   const kind = ACTIVITY_KINDS[Math.floor(Math.random() * ACTIVITY_KINDS.length)];
@@ -125,6 +157,7 @@ async function showOne(service: Service, simulator: Simulator, which: number): P
   const { id, ms } = await simulator.createActivityAndNotify(athlete.id, kind);
   drawn.set(id, finished);
   if (seen.has(id)) finished();
+  const inApp = untilInApp(app, id).then(() => Date.now());
   await picture;
   watch();
   unsubscribe();
@@ -135,8 +168,13 @@ async function showOne(service: Service, simulator: Simulator, which: number): P
   if (!row) return;
   const after = (at: Date) => `${at.getTime() - sentAt} ms`.padStart(9);
   say(
-    `   ${id.padEnd(13)} ${athlete.name.padEnd(12)} ${`${Math.round(ms)} ms`.padStart(9)} ${after(row.stored)}  ${after(row.drawn)}   ${row.name}${row.stored.getTime() - sentAt > 2000 ? ' (waited for the athlete’s cooldown of 15 s)' : ''}`,
+    `   ${id.padEnd(13)} ${athlete.name.padEnd(12)} ${`${Math.round(ms)} ms`.padStart(9)} ${after(row.stored)}  ${after(row.drawn)} ${after(new Date(await inApp))}   ${row.name}${row.stored.getTime() - sentAt > 2000 ? ' (waited for the athlete’s cooldown of 15 s)' : ''}`,
   );
+}
+
+/** Resolves when the application's own table has an activity. */
+async function untilInApp(app: App, id: string): Promise<void> {
+  while (!app.activities().some((row) => row.id === id)) await pause(2);
 }
 
 function pause(ms: number): Promise<void> {

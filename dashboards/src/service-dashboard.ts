@@ -1,5 +1,6 @@
 import { type DashboardFile, layOut } from './layout.ts';
 import { glance, webhooks } from './service/delivery-panels.ts';
+import { endpoints } from './service/endpoint-panels.ts';
 import { alertsAndLogs, runtime } from './service/process-panels.ts';
 import { pollingAndThumbnails, provider } from './service/provider-panels.ts';
 import { queue } from './service/queue-panels.ts';
@@ -18,6 +19,7 @@ export function serviceDashboard(): DashboardFile {
       { title: 'Queue', panels: queue() },
       { title: 'Provider and budget', panels: provider() },
       { title: 'Polling and thumbnails', panels: pollingAndThumbnails() },
+      { title: 'The application’s endpoints', panels: endpoints() },
       { title: 'Database and runtime', panels: runtime() },
       { title: 'Alerts and logs', panels: alertsAndLogs() },
     ],

@@ -51,3 +51,13 @@ $$;
 -- The withdrawals of access that wait for their next try, since the provider neither accepted nor refused the token.
 CREATE OR REPLACE FUNCTION unconfirmed_deauthorizations() RETURNS integer LANGUAGE sql STABLE
 AS $$ SELECT count(*)::integer FROM pgboss.job j WHERE j.name = 'deauthorization' AND j.state = 'retry' $$;
+
+-- The attempts at deliveries to the application's endpoints.
+CREATE OR REPLACE FUNCTION delivery_queue()
+RETURNS TABLE (boss_job_id uuid, waiting boolean, running boolean, retry_count integer, start_after timestamptz, started_on timestamptz)
+LANGUAGE sql STABLE
+AS $$
+  SELECT j.id, j.state < 'active' AND NOT j.blocked, j.state = 'active' AND j.group_id IS NOT NULL, j.retry_count, j.start_after, j.started_on
+  FROM pgboss.job j
+  WHERE j.name = 'delivery'
+$$;

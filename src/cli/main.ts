@@ -11,6 +11,7 @@ import { addMonitoringCommands } from './monitoring-commands.ts';
 import { addSetupWebhooksCommand } from './setup-webhooks-command.ts';
 import { addSyncCommand } from './sync-command.ts';
 import { openTerminal, type Terminal } from './terminal.ts';
+import { addTokensCommands } from './tokens-commands.ts';
 import { addWebhookCommands } from './webhook-commands.ts';
 
 const ENV_FILE = '.env';
@@ -30,6 +31,7 @@ async function main(): Promise<void> {
   addSetupWebhooksCommand(program, terminal);
   addSyncCommand(program, terminal);
   addJobsCommands(program, terminal);
+  addTokensCommands(program, terminal);
   addMigrateCommand(program, terminal);
   addMonitoringCommands(program, terminal);
   try {

@@ -8,6 +8,7 @@ import { type Database, openDatabase } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
 import { createMetrics, type Metrics } from '../infra/metrics.ts';
 import { NotifyHub } from '../infra/notify-hub.ts';
+import { createOutboundGuard, type OutboundGuard } from '../infra/outbound-address.ts';
 import { createPacedRead, type PacedRead } from '../infra/paced-read.ts';
 import { Presence } from '../infra/presence.ts';
 import { type Release, THIS_RELEASE } from '../infra/schema/release.ts';
@@ -34,6 +35,8 @@ export interface Parts {
   hub: NotifyHub;
   presence: Presence;
   secretBox: SecretBox;
+  /** Which addresses of the application may be called. */
+  guard: OutboundGuard;
   budget: Budget;
   transport: Transport;
   provider: Provider;
@@ -120,6 +123,7 @@ export function createParts(options: {
     hub: new NotifyHub({ connectionString, clock, logger, metrics, presence }),
     presence,
     secretBox,
+    guard: createOutboundGuard({ allowPrivate: config.OUTBOUND_ALLOW_PRIVATE }),
     budget,
     transport,
     provider,

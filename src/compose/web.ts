@@ -1,19 +1,23 @@
-import type { Express } from 'express';
+import { type Express, Router } from 'express';
 import { createAcceptWebhook } from '../flows/accept-webhook.ts';
 import { createAcceptDeauthorization } from '../flows/confirm-deauthorization.ts';
 import { createConnectAthlete } from '../flows/connect-athlete.ts';
 import { createDisconnectAthlete } from '../flows/disconnect-athlete.ts';
 import { createEraseAthlete } from '../flows/erase-athlete.ts';
 import { createKnownSubscriptions, type KnownSubscriptions } from '../flows/known-subscriptions.ts';
+import { createEndpoints } from '../flows/manage-endpoints.ts';
 import { createSubscriptions } from '../flows/manage-subscriptions.ts';
 import { createSyncs } from '../flows/sync-progress.ts';
 import { stopsForThrottle } from '../flows/throttled.ts';
 import { createAdminApi } from '../http/admin-api.ts';
 import { createAdminAuth } from '../http/admin-auth.ts';
+import { createApiGuard } from '../http/api-auth.ts';
 import { createApp } from '../http/app.ts';
 import { createAudit } from '../http/audit.ts';
+import { createChangeFeed } from '../http/change-feed.ts';
 import type { ConsoleAssets } from '../http/console-assets.ts';
 import { createRefusedTries } from '../http/refused-tries.ts';
+import { mountRoutes } from '../http/route.ts';
 import { adminDoctorRoutes } from '../http/routes/admin-doctor.ts';
 import { adminSyncRoutes } from '../http/routes/admin-syncs.ts';
 import { adminWebhookRoutes } from '../http/routes/admin-webhooks.ts';
@@ -21,6 +25,11 @@ import { createConsoleRouter } from '../http/routes/console.ts';
 import { createHealthRouter } from '../http/routes/health.ts';
 import { createOauthRouter } from '../http/routes/oauth.ts';
 import { createPagesRouter } from '../http/routes/pages.ts';
+import { v1ActivityRoutes } from '../http/routes/v1-activities.ts';
+import { v1AthleteRoutes } from '../http/routes/v1-athletes.ts';
+import { v1ChangeRoutes } from '../http/routes/v1-changes.ts';
+import { v1ConnectLinkRoutes } from '../http/routes/v1-connect-links.ts';
+import { v1EndpointRoutes } from '../http/routes/v1-endpoints.ts';
 import { createWebhookRouter, WEBHOOK_PATH } from '../http/routes/webhook.ts';
 import { createSignIn } from '../http/sign-in.ts';
 import { findSchemaProblem } from '../infra/schema/check-schema.ts';
@@ -90,12 +99,25 @@ function createPublicWeb(
     stateSecret: config.PROVIDER_CLIENT_SECRET,
   });
   const erase = createEraseAthlete({ database, boss, logger });
+  const disconnect = createDisconnectAthlete({ ...parts, erase });
+  const feed = createChangeFeed(parts);
+  const applicationRoutes = [
+    ...v1ChangeRoutes({ feed }),
+    ...v1ActivityRoutes({ database }),
+    ...v1AthleteRoutes({ database, disconnect }),
+    ...v1EndpointRoutes({ database, endpoints: createEndpoints(parts) }),
+    ...v1ConnectLinkRoutes({ connectAthlete, baseUrl, returnOrigins: config.RETURN_ORIGINS }),
+  ];
+  const application = Router();
+  const applicationGuard = createApiGuard({ database, auth, perMinute: config.API_RATE_LIMIT });
+  mountRoutes(application, applicationRoutes, applicationGuard, audit);
   const adminApi = createAdminApi({
     ...parts,
     auth,
     audit,
     signIn,
-    disconnect: createDisconnectAthlete({ ...parts, erase }),
+    disconnect,
+    applicationRoutes,
     moreRoutes: [
       ...adminWebhookRoutes({
         subscriptions,
@@ -135,6 +157,7 @@ function createPublicWeb(
     health,
     createOauthRouter({ connectAthlete, secureCookie, logger }),
     adminApi.router,
+    application,
     createConsoleRouter(options.consoleAssets),
     pages,
   ];
@@ -149,6 +172,7 @@ function createPublicWeb(
     app,
     stop: async () => {
       adminApi.stop();
+      feed.close();
       await refusedTries.stop();
     },
   };

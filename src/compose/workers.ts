@@ -1,10 +1,12 @@
 import { backoffMs } from '../domain/backoff.ts';
 import { createEraseAthlete } from '../flows/erase-athlete.ts';
 import { createListPage } from '../flows/list-page.ts';
+import { createOutboundClient, type OutboundClient } from '../infra/outbound-client.ts';
 import { budgetMargins } from '../queue/budget.ts';
 import { createCompleter } from '../queue/completer.ts';
 import { createTileSource, type TileSource } from '../thumbnail/tile-source.ts';
 import { DeauthorizationWorker } from '../workers/deauthorization-worker.ts';
+import { DeliveryWorker } from '../workers/delivery-worker.ts';
 import { FetchWorker, holdMsOf } from '../workers/fetch-worker.ts';
 import { HistoryRecorder } from '../workers/history-recorder.ts';
 import { KeyRotation } from '../workers/key-rotation.ts';
@@ -25,6 +27,7 @@ export interface Worker {
 const TILES_KEPT_BYTES = 64 * 1024 * 1024;
 const TILE_TIMEOUT_MS = 5000;
 const TILE_PAUSE_MS = 30_000;
+const DELIVERY_TIMEOUT_MS = 10_000;
 
 /** The workers of a process's roles, the recorder of what they count, and what they hold open. */
 export function createWorkers(parts: Parts): { workers: Worker[]; recorder: HistoryRecorder; close(): void } {
@@ -32,7 +35,10 @@ export function createWorkers(parts: Parts): { workers: Worker[]; recorder: Hist
   const backoff = { baseMs: config.FETCH_BACKOFF_BASE_MS, capMs: config.FETCH_BACKOFF_CAP_MS };
   const listPage = createListPage(parts);
   const workers: Worker[] = [new MetricsCollector({ ...parts, readsQueue: has('web') || has('fetch') })];
-  if (has('web') || has('fetch')) workers.push(new Retention({ ...parts, days: config.JOB_RETENTION_DAYS }));
+  if (has('web') || has('fetch'))
+    workers.push(
+      new Retention({ ...parts, days: config.JOB_RETENTION_DAYS, changeDays: config.CHANGE_RETENTION_DAYS }),
+    );
   if (has('web') || has('fetch')) workers.push(new KeyRotation(parts));
   if (has('fetch')) {
     const completer = createCompleter({
@@ -50,6 +56,8 @@ export function createWorkers(parts: Parts): { workers: Worker[]; recorder: Hist
     workers.push(new DeauthorizationWorker({ ...parts, erase: createEraseAthlete(parts) }));
     workers.push(fetchWorker, new Rescuer({ ...parts, completer, inHand, holdMs: holdMsOf(config) }));
   }
+  const client = has('delivery') ? openOutboundClient(parts) : undefined;
+  if (client) workers.push(new DeliveryWorker({ ...parts, client, slots: config.DELIVERY_CONCURRENCY }));
   const map = has('thumbnail') ? openMap(parts) : undefined;
   if (has('thumbnail')) {
     workers.push(new ThumbnailWorker({ ...parts, sizePx: config.THUMBNAIL_SIZE, debug: config.THUMBNAIL_DEBUG, map }));
@@ -58,7 +66,15 @@ export function createWorkers(parts: Parts): { workers: Worker[]; recorder: Hist
     const stopAfter = config.POLLING_STOP_AFTER;
     workers.push(new ListWorker({ ...parts, listPage, backoff, random, stopAfter, polls: has('polling') }));
   }
-  return { workers, recorder: new HistoryRecorder(parts), close: () => map?.close() };
+  const close = () => {
+    map?.close();
+    client?.close();
+  };
+  return { workers, recorder: new HistoryRecorder(parts), close };
+}
+
+function openOutboundClient({ guard, userAgent }: Parts): OutboundClient {
+  return createOutboundClient({ guard, userAgent, timeoutMs: DELIVERY_TIMEOUT_MS });
 }
 
 function openMap({ config, userAgent }: Parts): TileSource | undefined {

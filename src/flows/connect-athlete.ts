@@ -19,13 +19,25 @@ export class ConnectError extends Error {
   readonly code = 'CONNECT';
 }
 
+/** What an application asks a connection for. */
+export interface ConnectLink {
+  /** The application's own id of the user. */
+  externalId: string;
+  /** Where the browser goes afterwards. */
+  returnUrl: string;
+}
+
 /** The provider's way of granting access: off to the provider, and back with a code. */
 export interface ConnectAthlete {
   /**
    * The address to send the athlete's browser to.
    * @param browser a secret that this browser alone has, in a cookie: a state that is sent on to another is refused
+   * @param link of createLink; undefined for a connection that no application asked for
+   * @throws ConnectError when the link is not one of ours, or old
    */
-  begin(browser: string): string;
+  begin(browser: string, link?: string): string;
+  /** Makes a link for one user of the application. It holds for an hour. */
+  createLink(link: ConnectLink): { link: string; expiresAt: Date };
   /**
    * Exchanges the code for tokens and keeps them; an athlete who connects again loses nothing, and what
    * failed for want of access is tried again. Polling visits them at once.
@@ -37,13 +49,17 @@ export interface ConnectAthlete {
     scope: string;
     state: string;
     browser: string;
-  }): Promise<{ athleteId: Int64; name: string; scopeSuffices: boolean }>;
-  /** @throws ConnectError when the state is not one that begin made for this browser within ten minutes, or was used */
-  useState(state: string, browser: string): Promise<void>;
+  }): Promise<{ athleteId: Int64; name: string; scopeSuffices: boolean; link: ConnectLink | undefined }>;
+  /**
+   * @returns the link that the connection began with
+   * @throws ConnectError when the state is not one that begin made for this browser within ten minutes, or was used
+   */
+  useState(state: string, browser: string): Promise<ConnectLink | undefined>;
 }
 
 export const WANTED_SCOPE = 'read,activity:read_all';
 export const STATE_MS = 600_000;
+const LINK_MS = 3_600_000;
 
 export function createConnectAthlete(deps: {
   database: Database;
@@ -55,34 +71,58 @@ export function createConnectAthlete(deps: {
   redirectUri: string;
   stateSecret: string;
 }): ConnectAthlete {
-  const sign = (text: string) =>
-    createHmac('sha256', deps.stateSecret).update(`oauth state ${text}`).digest('base64url');
+  const sign = (purpose: string, text: string) =>
+    createHmac('sha256', deps.stateSecret).update(`${purpose} ${text}`).digest('base64url');
 
-  const useState = async (state: string, browser: string): Promise<void> => {
-    const [expires = '', nonce = '', signature = ''] = state.split('.');
-    const expected = Buffer.from(sign(`${expires}.${nonce}.${browser}`));
+  const seal = (link: ConnectLink | undefined, purpose: string, forMs: number): string => {
+    const nonce = randomBytes(12).toString('base64url');
+    const payload = link === undefined ? '' : Buffer.from(JSON.stringify(link)).toString('base64url');
+    const text = `${deps.now() + forMs}.${nonce}.${payload}`;
+    return `${text}.${sign(purpose, text)}`;
+  };
+
+  const read = (text: string, purpose: string, errors: { wrong: string; old: string }): ConnectLink | undefined => {
+    const [expires = '', nonce = '', payload = '', signature = ''] = text.split('.');
+    const expected = Buffer.from(sign(purpose, `${expires}.${nonce}.${payload}`));
     const given = Buffer.from(signature);
-    if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
-      throw new ConnectError('This browser did not begin here. Begin at /api/provider/connect.');
-    }
-    if (Number(expires) < deps.now())
-      throw new ConnectError('The state is more than ten minutes old. Begin again at /api/provider/connect.');
+    if (given.length !== expected.length || !timingSafeEqual(given, expected)) throw new ConnectError(errors.wrong);
+    if (Number(expires) < deps.now()) throw new ConnectError(errors.old);
+    return payload === '' ? undefined : (JSON.parse(Buffer.from(payload, 'base64url').toString()) as ConnectLink);
+  };
+
+  const useState = async (state: string, browser: string): Promise<ConnectLink | undefined> => {
+    const link = read(state, `oauth state ${browser}`, {
+      wrong: 'This browser did not begin here. Begin at /api/provider/connect.',
+      old: 'The state is more than ten minutes old. Begin again at /api/provider/connect.',
+    });
+    const [expires = '', nonce = ''] = state.split('.');
     if (!(await useOauthState(deps.database, nonce, new Date(Number(expires)))))
       throw new ConnectError('The state was used before. Begin again at /api/provider/connect.');
+    return link;
   };
 
   return {
     useState,
-    begin: (browser) => {
-      const text = `${deps.now() + STATE_MS}.${randomBytes(12).toString('base64url')}`;
+    createLink: (link) => ({
+      link: seal(link, 'connect link', LINK_MS),
+      expiresAt: new Date(deps.now() + LINK_MS),
+    }),
+    begin: (browser, link) => {
+      const wanted =
+        link === undefined
+          ? undefined
+          : read(link, 'connect link', {
+              wrong: 'This link does not come from this service. Ask the application for another.',
+              old: 'This link is more than an hour old. Ask the application for another.',
+            });
       return deps.provider.authorizeUrl({
         redirectUri: deps.redirectUri,
         scope: WANTED_SCOPE,
-        state: `${text}.${sign(`${text}.${browser}`)}`,
+        state: seal(wanted, `oauth state ${browser}`, STATE_MS),
       });
     },
     finish: async ({ code, scope, state, browser }) => {
-      await useState(state, browser);
+      const link = await useState(state, browser);
       const tokens = await deps.provider.exchangeCode(code);
       if (!tokens.athlete) throw new ConnectError('The provider did not say whose access was granted. Try again.');
       const athleteId = tokens.athlete.id;
@@ -95,6 +135,7 @@ export function createConnectAthlete(deps: {
           athleteId,
           name,
           scope,
+          externalId: link?.externalId,
           state: scopeSuffices ? 'healthy' : 'scope',
           stateDetail: scopeSuffices
             ? undefined
@@ -107,7 +148,7 @@ export function createConnectAthlete(deps: {
         return reopenJobs(deps.boss, tx, await findJobsRefusedForAthlete(tx, athleteId));
       });
       deps.logger.info('athlete connected', { component: 'connect', athleteId, scope, reopenedJobs: reopened });
-      return { athleteId, name, scopeSuffices };
+      return { athleteId, name, scopeSuffices, link };
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
-import { FETCH_QUEUE } from '../infra/boss.ts';
+import { DELIVERY_QUEUE, FETCH_QUEUE } from '../infra/boss.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
 import { notify } from '../infra/notify.ts';
@@ -31,6 +31,7 @@ export function createEraseAthlete(deps: { database: Database; boss: PgBoss; log
       }
       const rows = await eraseAthleteRows(tx, athleteId);
       if (rows.fetchJobs.length > 0) await deps.boss.deleteJob(FETCH_QUEUE, rows.fetchJobs, { db: tx });
+      if (rows.deliveryJobs.length > 0) await deps.boss.deleteJob(DELIVERY_QUEUE, rows.deliveryJobs, { db: tx });
       await deleteThumbnailJobs(deps.boss, tx, rows.pictured);
       if (rows.known) await notify(tx, 'athlete');
       return rows;

@@ -3,6 +3,7 @@ import { decodeRoute } from '../domain/geo/decode-route.ts';
 import type { Database } from '../infra/database.ts';
 import { notify } from '../infra/notify.ts';
 import { completeThumbnail, failThumbnail, type ThumbnailRun } from '../queue/thumbnail-queue.ts';
+import { recordChanges } from '../store/changes.ts';
 import { type DrawnActivity, findRoute, saveThumbnail } from '../store/thumbnails.ts';
 import { renderThumbnail } from '../thumbnail/render-thumbnail.ts';
 import type { TileSource } from '../thumbnail/tile-source.ts';
@@ -48,7 +49,8 @@ export async function makeThumbnail(
       ...picture,
     });
     if (!stored) return { result: 'superseded', mapProblem };
-    await notify(tx, 'activity', run.activityId);
+    await recordChanges(tx, [{ type: 'activity.thumbnail', athleteId: activity.athlete_id, activityId }]);
+    await notify(tx, 'activity', activityId);
     return { result: mapProblem !== undefined && picture.drawnTiles === 0 ? 'withoutMap' : 'rendered', mapProblem };
   });
 }

@@ -17,6 +17,7 @@ import { withTotal } from './job-body.ts';
 import { openApiRoute } from './openapi.ts';
 import { mountRoutes, type Route } from './route.ts';
 import { adminActivityRoutes } from './routes/admin-activities.ts';
+import { adminApiTokenRoutes } from './routes/admin-api-tokens.ts';
 import { adminAthleteRoutes } from './routes/admin-athletes.ts';
 import { adminAuditRoutes } from './routes/admin-audit.ts';
 import { adminBudgetRoutes } from './routes/admin-budget.ts';
@@ -36,6 +37,7 @@ export interface AdminApi {
 }
 
 /**
+ * @param applicationRoutes endpoints of the application's interface, for the OpenAPI document
  * @param moreRoutes endpoints that are put together elsewhere: subscriptions, syncs
  * @param about version and public address, for the OpenAPI document
  */
@@ -52,6 +54,7 @@ export function createAdminApi(deps: {
   clock: Clock;
   logger: Logger;
   moreRoutes: readonly Route[];
+  applicationRoutes: readonly Route[];
   about: { version: string; url: string };
 }): AdminApi {
   const { database, boss, budget, auth, audit } = deps;
@@ -75,11 +78,13 @@ export function createAdminApi(deps: {
     ...adminOverviewRoutes({ ...deps, readCounts }),
     ...adminEventRoutes({ stream }),
     ...adminAuditRoutes({ database }),
+    ...adminApiTokenRoutes({ database }),
     ...adminSessionRoutes(deps),
     ...deps.moreRoutes,
   ];
   const router = Router();
-  mountRoutes(router, [...routes, openApiRoute([...describedRoutes, ...routes], deps.about)], auth.guard, audit);
+  const described = [...describedRoutes, ...routes, ...deps.applicationRoutes];
+  mountRoutes(router, [...routes, openApiRoute(described, deps.about)], auth.guard, audit);
   return {
     router,
     stop: () => {

@@ -22,7 +22,7 @@ export interface AdminAuth {
    */
   accessOf(request: Request): Promise<Access | undefined>;
   /** Refuses whoever lacks the access, and leaves in `response.locals` who asks. 'public' lets everyone through. */
-  guard(needed: 'public' | Access): RequestHandler;
+  guard(needed: 'public' | 'write' | Access): RequestHandler;
   /**
    * What the holder of a token may do; undefined when it is not one of ours, which is counted.
    * @throws Problem 429 after too many wrong tokens from this address
@@ -97,7 +97,7 @@ export function createAdminAuth(options: {
           { headers: CHALLENGE },
         );
       }
-      if (needed === 'admin' && access !== 'admin') throw new Problem('forbidden', 'This token may only look.');
+      if (needed !== 'read' && access !== 'admin') throw new Problem('forbidden', 'This token may only look.');
       if (bySession && !isSafe(request)) refuseForeignOrigin(request);
       response.locals.access = access;
       response.locals.who = bySession ? 'session' : access;

@@ -58,6 +58,9 @@ export const describedRoutes: readonly DescribedRoute[] = [
     path: '/api/provider/connect',
     summary: 'Send an athlete’s browser to the provider, to grant access',
     access: 'public',
+    query: z.object({
+      link: z.string().optional().meta({ description: 'Of POST /api/v1/connect-links: whom the application connects' }),
+    }),
     responses: { 302: { description: 'To the provider' } },
   },
   {
@@ -73,6 +76,7 @@ export const describedRoutes: readonly DescribedRoute[] = [
     }),
     responses: {
       200: { description: 'Connected', contentType: 'text/html' },
+      302: { description: 'To the returnUrl of the connect link, with status and athleteId' },
       403: { description: 'Access was not granted', contentType: 'text/html', schema: z.string() },
       429: { description: 'Too many tries from this address' },
       502: { description: 'The provider refused the code' },

@@ -58,6 +58,7 @@ export function buildOpenApi(routes: readonly DescribedRoute[], about: { version
       },
       securitySchemes: {
         token: { type: 'http', scheme: 'bearer', description: 'ADMIN_TOKEN, or ADMIN_READ_TOKEN to look only' },
+        apiToken: { type: 'http', scheme: 'bearer', description: 'A token of POST /api/admin/api-tokens' },
         session: { type: 'apiKey', in: 'cookie', name: SESSION_COOKIE },
       },
     },
@@ -86,7 +87,9 @@ function describeOperation(route: DescribedRoute): Json {
   return {
     operationId: operationId(route),
     summary: route.summary,
-    ...(route.access === 'public' ? {} : { security: [{ token: [] }, { session: [] }] }),
+    ...(route.access === 'public'
+      ? {}
+      : { security: [...(isForApplications(route) ? [{ apiToken: [] }] : []), { token: [] }, { session: [] }] }),
     parameters: [...parametersOf(route.params, 'path'), ...parametersOf(route.query, 'query')],
     ...(route.body
       ? {
@@ -119,13 +122,18 @@ function responsesOf(route: DescribedRoute): Json {
   };
   add(400, 'A bad field, or one that is not known');
   if (route.access !== 'public') add(401, 'No token, a wrong one, or the admin interface is closed');
-  if (route.access === 'admin') add(403, 'This token may only look');
+  if (route.access === 'admin' || route.access === 'write') add(403, 'This token may only look');
+  if (isForApplications(route)) add(429, 'This token sent too many requests within a minute');
   if (route.body) {
     add(413, 'The body is larger than 64 KiB');
     add(415, 'The body is not application/json');
   }
   add(503, 'The database is away; try again shortly');
   return responses;
+}
+
+function isForApplications(route: DescribedRoute): boolean {
+  return route.path.startsWith('/api/v1/');
 }
 
 function problem(description: string): Json {

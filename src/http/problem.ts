@@ -18,6 +18,7 @@ const CATALOGUE = {
   notFound: [404, 'Not found'],
   methodNotAllowed: [405, 'Method not allowed'],
   conflict: [409, 'Conflict'],
+  gone: [410, 'No longer kept'],
   tooLarge: [413, 'Body too large'],
   unsupportedMediaType: [415, 'Unsupported content type'],
   tooManyRequests: [429, 'Too many requests'],

@@ -5,7 +5,7 @@ import type { Audit, AuditNote } from './audit.ts';
 import { toFieldErrors } from './field-errors.ts';
 import { type FieldError, Problem, refuseOtherMethods } from './problem.ts';
 
-type Method = 'get' | 'post' | 'delete';
+type Method = 'get' | 'post' | 'patch' | 'delete';
 type Shape = z.ZodType;
 
 /** What a handler gets: the checked parts of the request. */
@@ -34,7 +34,8 @@ export interface Route<P extends Shape = Shape, Q extends Shape = Shape, B exten
   /** As Express takes it: /api/admin/athletes/:id */
   path: string;
   summary: string;
-  access: 'public' | 'read' | 'admin';
+  /** 'write' is for the application's interface: its token with that scope, or the admin's. */
+  access: 'public' | 'read' | 'write' | 'admin';
   params?: P;
   query?: Q;
   body?: B;

@@ -10,6 +10,7 @@ import type { Logger } from './logger.ts';
 export const FETCH_QUEUE = 'activity-fetch';
 export const THUMBNAIL_QUEUE = 'thumbnail';
 export const DEAUTHORIZATION_QUEUE = 'deauthorization';
+export const DELIVERY_QUEUE = 'delivery';
 export const BOSS_COMPONENT = 'pg-boss';
 
 /** The version of its own schema that the installed pg-boss works with. */
@@ -89,5 +90,14 @@ export async function createQueues(boss: PgBoss): Promise<void> {
     deleteAfterSeconds: DAY_S,
     retryLimit: 10_000,
     retryDelay: 3600,
+  });
+  // The service plans each next attempt as a job of its own; pg-boss retries only for a process that died.
+  await boss.createQueue(DELIVERY_QUEUE, {
+    ...kept,
+    policy: 'standard',
+    expireInSeconds: 30,
+    deleteAfterSeconds: 3600,
+    retryLimit: 10_000,
+    retryDelay: 1,
   });
 }

@@ -38,7 +38,7 @@ const flag = (fallback: boolean) =>
     .default(fallback ? 'true' : 'false')
     .transform((value) => value === 'true' || value === '1' || value === 'enabled');
 
-export const ROLES = ['web', 'fetch', 'thumbnail', 'polling'] as const;
+export const ROLES = ['web', 'fetch', 'thumbnail', 'polling', 'delivery'] as const;
 export type Role = (typeof ROLES)[number];
 
 const roles = z
@@ -141,7 +141,7 @@ export const VARIABLES = {
     '<secret>',
     true,
   ),
-  SERVICE_ROLES: variable(roles, `comma list of ${ROLES.join(', ')}`, 'web,fetch,thumbnail,polling'),
+  SERVICE_ROLES: variable(roles, `comma list of ${ROLES.join(', ')}`, 'web,fetch,thumbnail,polling,delivery'),
   LOG_LEVEL: variable(
     z.enum(['error', 'warn', 'info', 'debug']).default('info'),
     'least severe level that is logged',
@@ -171,6 +171,40 @@ export const VARIABLES = {
       .default('none'),
     'none, or the URL template of a tile server that you may use',
     'https://tiles.example.com/{z}/{x}/{y}.png',
+  ),
+  RETURN_ORIGINS: variable(
+    z
+      .string()
+      .default('')
+      .transform((value) =>
+        value
+          .split(',')
+          .map((one) => one.trim())
+          .filter((one) => one !== ''),
+      )
+      .pipe(z.array(origin)),
+    'comma list of origins of the application to which a connect link may send the browser back; none: no connect links',
+    'https://app.example.com',
+  ),
+  API_RATE_LIMIT: variable(
+    wholeNumber(600, 1),
+    'requests to /api/v1 that one token may send in a minute to this process',
+    '600',
+  ),
+  DELIVERY_CONCURRENCY: variable(
+    wholeNumber(200, 2, 10_000),
+    'concurrent calls of this process to the application’s endpoints',
+    '200',
+  ),
+  OUTBOUND_ALLOW_PRIVATE: variable(
+    flag(false),
+    'true allows endpoints on private addresses and with http; for development only',
+    'false',
+  ),
+  CHANGE_RETENTION_DAYS: variable(
+    wholeNumber(30, 1, 36_500),
+    'days that changes and their deliveries are kept; a cursor that is older has expired',
+    '30',
   ),
   JOB_RETENTION_DAYS: variable(wholeNumber(30, 1, 36_500), 'days that finished jobs and ledger entries are kept', '30'),
 } as const satisfies Record<string, Variable>;

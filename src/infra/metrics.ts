@@ -152,6 +152,27 @@ export function createMetrics() {
     ),
     thumbnailDuration: seconds('activity_sync_thumbnail_seconds', 'Time to render a thumbnail'),
 
+    deliveries: counter(
+      'activity_sync_deliveries_total',
+      'Attempts to deliver a change to an endpoint by result (delivered, retry, exhausted)',
+      ['result'],
+    ),
+    deliveryDuration: seconds('activity_sync_delivery_seconds', 'Time of one call to an endpoint'),
+    deliveredAfter: seconds('activity_sync_delivered_after_seconds', 'Time from a change to its accepted delivery'),
+    deliveriesWaiting: gauge(
+      'activity_sync_deliveries_waiting',
+      'Deliveries that are not settled (read by one replica)',
+    ),
+    oldestDueDelivery: gauge(
+      'activity_sync_oldest_due_delivery_age_seconds',
+      'For how long the first delivery job in line has been due; 0 when none is',
+    ),
+    endpoints: gauge(
+      'activity_sync_endpoints',
+      'Endpoints of the application by state (healthy, failing, disabled); not those that the application disabled itself',
+      ['state'],
+    ),
+
     dbPool: gauge('activity_sync_db_pool_connections', 'Connections of the pool by state (total, idle, waiting)', [
       'state',
     ]),
@@ -199,6 +220,7 @@ function startAtZero(metrics: Metrics): void {
   for (const result of ['finished', 'failed']) metrics.pollingSweeps.inc({ result }, 0);
   for (const kind of ['missed', 'changed', 'vanished']) metrics.drift.inc({ kind }, 0);
   for (const result of ['rendered', 'withoutMap', 'failed', 'superseded']) metrics.thumbnails.inc({ result }, 0);
-  for (const component of ['http', 'fetch', 'thumbnail', 'polling', 'sync', 'pg-boss'])
+  for (const result of ['delivered', 'retry', 'exhausted']) metrics.deliveries.inc({ result }, 0);
+  for (const component of ['http', 'fetch', 'thumbnail', 'polling', 'sync', 'delivery', 'pg-boss'])
     metrics.errors.inc({ component }, 0);
 }

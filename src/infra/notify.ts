@@ -4,7 +4,18 @@ import type { Queryable } from './database.ts';
 export const CHANNEL = 'activity_sync';
 
 /** What changed: `fetch`, `thumbnail`, `sync` and `polling` also wake the worker of that name; `budget` wakes all that call the provider. */
-export const TOPICS = ['fetch', 'thumbnail', 'budget', 'job', 'activity', 'athlete', 'sync', 'polling'] as const;
+export const TOPICS = [
+  'fetch',
+  'thumbnail',
+  'budget',
+  'job',
+  'activity',
+  'athlete',
+  'sync',
+  'polling',
+  'change',
+  'delivery',
+] as const;
 export type Topic = (typeof TOPICS)[number];
 
 /**

@@ -1,6 +1,7 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 import { notify } from '../infra/notify.ts';
+import { recordChanges } from './changes.ts';
 
 export type AthleteState = 'healthy' | 'reconnect' | 'scope';
 
@@ -20,14 +21,17 @@ export async function saveAthlete(
     scope: string;
     state: AthleteState;
     stateDetail: string | undefined;
+    /** The application's own id of this user; undefined leaves the one that is stored. */
+    externalId?: string | undefined;
   } & SealedTokens,
 ): Promise<void> {
   await tx.query(
-    `INSERT INTO athlete (athlete_id, name, access_token, refresh_token, token_expires_at, scope, state, state_detail)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+    `INSERT INTO athlete (athlete_id, name, access_token, refresh_token, token_expires_at, scope, state, state_detail, external_id)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
      ON CONFLICT (athlete_id) DO UPDATE SET name = coalesce(nullif(excluded.name, ''), athlete.name), access_token = excluded.access_token,
        refresh_token = excluded.refresh_token, token_expires_at = excluded.token_expires_at, scope = excluded.scope,
-       state = excluded.state, state_detail = excluded.state_detail, hidden_since = NULL, connected_at = excluded.connected_at, updated_at = sync_now()`,
+       state = excluded.state, state_detail = excluded.state_detail, hidden_since = NULL, connected_at = excluded.connected_at,
+       external_id = coalesce(excluded.external_id, athlete.external_id), updated_at = sync_now()`,
     [
       athlete.athleteId,
       athlete.name,
@@ -37,8 +41,11 @@ export async function saveAthlete(
       athlete.scope,
       athlete.state,
       athlete.stateDetail ?? null,
+      athlete.externalId ?? null,
     ],
   );
+  const type = athlete.state === 'healthy' ? 'athlete.connected' : 'athlete.reconnect_required';
+  await recordChanges(tx, [{ type, athleteId: athlete.athleteId }]);
 }
 
 /** Reads an athlete's tokens, and when they last connected, as text; undefined when not connected. */
@@ -110,6 +117,7 @@ export async function replaceTokens(
     [athleteId, tokens.accessToken, tokens.refreshToken, tokens.expiresAt],
   );
   await notify(tx, 'athlete');
+  if (stored.state === 'reconnect') await recordChanges(tx, [{ type: 'athlete.connected', athleteId }]);
   return stored.state === 'reconnect';
 }
 
@@ -154,7 +162,9 @@ export async function setAthleteState(
      RETURNING athlete_id`,
     [athleteId, state, detail],
   );
-  if (changed.length > 0) await notify(tx, 'athlete');
+  if (changed.length === 0) return;
+  await notify(tx, 'athlete');
+  if (state !== 'healthy') await recordChanges(tx, [{ type: 'athlete.reconnect_required', athleteId }]);
 }
 
 /** Hides what is stored of an athlete, until they reconnect or are erased. */

@@ -1,6 +1,7 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 import { forgetAthleteInAudit } from './audit.ts';
+import { recordChanges } from './changes.ts';
 import { forgetAthleteInSyncs } from './syncs.ts';
 
 /**
@@ -26,7 +27,7 @@ export async function lockForErasure(tx: Queryable, athleteId: Int64): Promise<v
 export async function eraseAthleteRows(
   tx: Queryable,
   athleteId: Int64,
-): Promise<{ known: boolean; activities: number; fetchJobs: string[]; pictured: Int64[] }> {
+): Promise<{ known: boolean; activities: number; fetchJobs: string[]; pictured: Int64[]; deliveryJobs: string[] }> {
   const jobs = await tx.query<{ boss_job_id: string; activity_id: string }>(
     'DELETE FROM activity_fetch_job WHERE athlete_id = $1 RETURNING boss_job_id, activity_id',
     [athleteId],
@@ -41,6 +42,14 @@ export async function eraseAthleteRows(
   );
   await tx.query('DELETE FROM webhook_event WHERE owner_id = $1', [athleteId]);
   await forgetAthleteInAudit(tx, athleteId);
+  // Of all changes one is left: that they are gone. Nothing of the others is sent any more.
+  await tx.query(`DELETE FROM change WHERE athlete_id = $1 AND type <> 'athlete.disconnected'`, [athleteId]);
+  const deliveries = await tx.query<{ job_id: string | null }>(
+    `DELETE FROM delivery WHERE athlete_id = $1 AND type <> 'athlete.disconnected' RETURNING job_id`,
+    [athleteId],
+  );
+  const connected = await tx.query('SELECT FROM athlete WHERE athlete_id = $1', [athleteId]);
+  if (connected.length + activities.length > 0) await recordChanges(tx, [{ type: 'athlete.disconnected', athleteId }]);
   // Takes the athlete's syncs and visits with it.
   const athletes = await tx.query('DELETE FROM athlete WHERE athlete_id = $1 RETURNING athlete_id', [athleteId]);
   await forgetAthleteInSyncs(tx, athleteId);
@@ -49,6 +58,7 @@ export async function eraseAthleteRows(
     known: athletes.length + jobs.length + activities.length > 0,
     fetchJobs: jobs.map((row) => row.boss_job_id),
     activities: activities.length,
+    deliveryJobs: deliveries.flatMap(({ job_id }) => job_id ?? []),
     pictured: [...new Set([...jobs, ...activities, ...tombstones].map((row) => row.activity_id))],
   };
 }

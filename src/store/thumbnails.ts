@@ -36,6 +36,7 @@ export async function findThumbnail(
 
 /** Of an activity, what its picture shows; and when it was fetched, to the microsecond. */
 export interface DrawnActivity {
+  athlete_id: Int64;
   polyline: string | null;
   sport_type: string;
   fetched_at: string;
@@ -44,7 +45,7 @@ export interface DrawnActivity {
 /** What a thumbnail is drawn from; undefined when the activity has gone. */
 export async function findRoute(database: Queryable, activityId: Int64): Promise<DrawnActivity | undefined> {
   const rows = await database.query<DrawnActivity>(
-    `SELECT ${ROUTE} AS polyline, sport_type, fetched_at::text AS fetched_at FROM activity WHERE activity_id = $1`,
+    `SELECT athlete_id, ${ROUTE} AS polyline, sport_type, fetched_at::text AS fetched_at FROM activity WHERE activity_id = $1`,
     [activityId],
   );
   return rows[0];

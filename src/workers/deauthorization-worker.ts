@@ -22,7 +22,7 @@ export class DeauthorizationWorker {
       pollIntervalMs: POLL_INTERVAL_MS,
       claim: async () => {
         const job = await claimDeauthorization(deps.boss);
-        return job ? { job } : { waitMs: undefined };
+        return { jobs: job ? [job] : [] };
       },
       run: (run) => this.#run(run),
     });

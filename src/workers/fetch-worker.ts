@@ -71,16 +71,16 @@ export class FetchWorker {
   async #claim(): Promise<Claimed<Run>> {
     const { database, boss, config, presence } = this.#deps;
     // Without its sign of life the others would call this process dead, and reclaim what it runs.
-    if (!presence.isRegistered || presence.processId === undefined) return { waitMs: undefined };
+    if (!presence.isRegistered || presence.processId === undefined) return { jobs: [] };
     const { run, waitMs } = await claimRun(database, boss, { processId: presence.processId, holdMs: holdMsOf(config) });
-    if (!run) return { waitMs };
+    if (!run) return { jobs: [], waitMs };
     this.#inHand.add(run.bossJobId);
     this.#deps.logger.debug('job claimed', {
       ...fieldsOf(run),
       needsCall: run.needsCall,
       waitedMs: Math.round(run.waitedMs),
     });
-    return { job: run };
+    return { jobs: [run] };
   }
 
   async #run(run: Run, signal: AbortSignal): Promise<void> {

@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts';
+import { resealEndpointSecrets } from '../flows/reseal-secrets.ts';
 import { resealOutdatedTokens } from '../flows/reseal-tokens.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
@@ -9,7 +10,7 @@ const COMPONENT = 'key-rotation';
 const EVERY_MS = 3_600_000;
 
 /**
- * Brings every athlete's tokens under the newest key of TOKEN_ENCRYPTION_KEY: at the start, and again each
+ * Brings every athlete's tokens and every endpoint's secret under the newest key of TOKEN_ENCRYPTION_KEY: at the start, and again each
  * hour, because a replica that still runs with the older order of keys may seal with another one meanwhile.
  */
 export class KeyRotation {
@@ -44,6 +45,17 @@ export class KeyRotation {
       logger.error(
         'no configured key opens the stored tokens of some athletes; add the former key behind the newest in TOKEN_ENCRYPTION_KEY, or they must connect again',
         { component: COMPONENT, athletes: unreadable },
+      );
+    const endpoints = await resealEndpointSecrets(database, secretBox);
+    if (endpoints.resealed > 0)
+      logger.info('endpoint secrets re-encrypted with the newest key', {
+        component: COMPONENT,
+        endpoints: endpoints.resealed,
+      });
+    if (endpoints.unreadable > 0)
+      logger.error(
+        'no configured key opens the secrets of some endpoints; add the former key behind the newest in TOKEN_ENCRYPTION_KEY, or rotate them',
+        { component: COMPONENT, endpoints: endpoints.unreadable },
       );
   }
 }

@@ -45,7 +45,7 @@ export class ListWorker {
       pollIntervalMs: LOOK_MS,
       claim: async () => {
         const claim = await claimWalkStep(deps.database, options);
-        return 'step' in claim ? { job: claim.step } : claim;
+        return 'step' in claim ? { jobs: [claim.step] } : { jobs: [], ...claim };
       },
       run: (step, signal) => this.#run(step, signal),
       clock: deps.clock,

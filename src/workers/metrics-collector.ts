@@ -8,7 +8,9 @@ import type { Metrics } from '../infra/metrics.ts';
 import type { Budget } from '../queue/budget.ts';
 import { readThumbnailDelay } from '../queue/thumbnail-queue.ts';
 import { countAthletes } from '../store/athlete-list.ts';
+import { readBacklog } from '../store/delivery-log.ts';
 import { holdDuty, leaveDuty } from '../store/duties.ts';
+import { countEndpoints } from '../store/endpoints.ts';
 import { compactJobCounts, countJobsByReason } from '../store/job-counts.ts';
 import { sumWaits, WAIT_CAUSES, type Waits } from '../store/job-waits.ts';
 import { readSweepTimes } from '../store/polling-sweeps.ts';
@@ -115,12 +117,21 @@ export class MetricsCollector {
     if (lastReceived) metrics.webhookLastReceived.set(secondsOf(lastReceived));
     metrics.pollingLastFinished.set(secondsOf((await readSweepTimes(database)).finishedAt));
     metrics.oldestDueThumbnail.set(await readThumbnailDelay(database));
+
+    const backlog = await readBacklog(database);
+    metrics.deliveriesWaiting.set(backlog.waiting);
+    metrics.oldestDueDelivery.set(backlog.oldestDueS);
+    for (const [state, endpoints] of Object.entries(await countEndpoints(database)))
+      metrics.endpoints.set({ state }, endpoints);
   }
 }
 
 function clearQueueGauges(metrics: Metrics): void {
-  for (const gauge of [metrics.jobs, metrics.oldestDueJob, metrics.jobsWaiting, metrics.athletes]) gauge.reset();
+  for (const gauge of [metrics.jobs, metrics.oldestDueJob, metrics.jobsWaiting, metrics.athletes, metrics.endpoints])
+    gauge.reset();
   for (const gauge of [
+    metrics.deliveriesWaiting,
+    metrics.oldestDueDelivery,
     metrics.budgetCapacity,
     metrics.budgetConfigured,
     metrics.budgetUsed,

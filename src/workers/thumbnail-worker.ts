@@ -73,10 +73,10 @@ export class ThumbnailWorker {
 
   async #claim(): Promise<Claimed<ThumbnailRun>> {
     const { database, boss, presence } = this.#deps;
-    if (!presence.isRegistered || presence.processId === undefined) return { waitMs: undefined };
+    if (!presence.isRegistered || presence.processId === undefined) return { jobs: [] };
     const claim = await claimThumbnail(database, boss, presence.processId);
-    if ('run' in claim) return { job: claim.run };
-    return { waitMs: claim.waitMs === undefined ? undefined : Math.max(MIN_WAIT_MS, claim.waitMs) };
+    if ('run' in claim) return { jobs: [claim.run] };
+    return { jobs: [], waitMs: claim.waitMs === undefined ? undefined : Math.max(MIN_WAIT_MS, claim.waitMs) };
   }
 
   async #rescueDead(): Promise<void> {

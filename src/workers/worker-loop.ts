@@ -3,15 +3,19 @@ import { isUnavailable } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 
-/** A job to run, or how long to wait before asking again (undefined: until woken or the next poll). */
-export type Claimed<Job> = { job: Job } | { waitMs: number | undefined };
+/** Jobs to run; where there are none, how long to wait before asking again (undefined: until woken or the next poll). */
+export interface Claimed<Job> {
+  jobs: readonly Job[];
+  waitMs?: number | undefined;
+}
 
 export interface WorkerLoopOptions<Job> {
   name: string;
   slots: number;
   /** The longest wait between two looks; notifications only shorten it. */
   pollIntervalMs: number;
-  claim: () => Promise<Claimed<Job>>;
+  /** @param free how many jobs can be run at once; one of them is enough */
+  claim: (free: number) => Promise<Claimed<Job>>;
   run: (job: Job, signal: AbortSignal) => Promise<void>;
   clock: Clock;
   logger: Logger;
@@ -21,7 +25,7 @@ export interface WorkerLoopOptions<Job> {
 const ERROR_WAIT_MS = 1000;
 
 /**
- * Runs up to `slots` jobs at a time. While a slot is free it claims a job; when there is none it sleeps until it is
+ * Runs up to `slots` jobs at a time. While slots are free it claims jobs; when there are none it sleeps until it is
  * woken, until the time that the claim named, or until the next poll.
  * States: stopped → running (start) → draining (stop: no new claims) → stopped.
  */
@@ -70,26 +74,27 @@ export class WorkerLoop<Job> {
 
   async #loop(): Promise<void> {
     while (!this.#stopping) {
-      if (this.#running.size >= this.#options.slots) {
+      const free = this.#options.slots - this.#running.size;
+      if (free <= 0) {
         await Promise.race(this.#running);
         continue;
       }
       const wakeUps = this.#wakeUps;
-      const claimed = await this.#claim();
-      if ('job' in claimed) this.#run(claimed.job);
-      else if (wakeUps === this.#wakeUps) await this.#sleep(claimed.waitMs);
+      const { jobs, waitMs } = await this.#claim(free);
+      for (const job of jobs) this.#run(job);
+      if (jobs.length === 0 && wakeUps === this.#wakeUps) await this.#sleep(waitMs);
     }
   }
 
-  async #claim(): Promise<Claimed<Job>> {
+  async #claim(free: number): Promise<Claimed<Job>> {
     try {
-      return await this.#options.claim();
+      return await this.#options.claim(free);
     } catch (error) {
       const { logger, metrics, name } = this.#options;
       // While the database is unreachable every look fails; its own alerts say so.
       if (!isUnavailable(error)) metrics.errors.inc({ component: name });
       logger.warn('claim failed', { component: name, error: (error as Error).message, retryInMs: ERROR_WAIT_MS });
-      return { waitMs: ERROR_WAIT_MS };
+      return { jobs: [], waitMs: ERROR_WAIT_MS };
     }
   }
 

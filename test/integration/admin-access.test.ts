@@ -85,7 +85,7 @@ describe('every endpoint of the admin interface', () => {
   it('refuses other methods with 405 and says which there are', async () => {
     for (const path of new Set(description.operations.map((one) => one.path))) {
       const known = description.operations.filter((one) => one.path === path).map(({ method }) => method);
-      const response = await send(rig, 'PATCH', concrete(path), { authorization: `Bearer ${ADMIN_TOKEN}` });
+      const response = await send(rig, 'PUT', concrete(path), { authorization: `Bearer ${ADMIN_TOKEN}` });
       expect([path, response.status]).toEqual([path, 405]);
       const allow = response.headers.get('allow')?.split(', ') ?? [];
       expect(allow).toEqual(expect.arrayContaining(known));

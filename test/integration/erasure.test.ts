@@ -161,8 +161,10 @@ describe.each(WAYS)('an athlete who is erased by $way', ({ athleteId, name, eras
     await showLife();
   }, 60_000);
 
-  it('leaves no row in any table, ours or pg-boss’s: no token, activity, picture, job, delivery or audit', async () => {
-    expect(await findRows([...traces.ids, ...traces.words])).toEqual({});
+  it('leaves no row in any table but the change that they are gone: no token, activity, picture, job, delivery or audit', async () => {
+    expect(await findRows([...traces.ids, ...traces.words])).toEqual({ 'public.change': 1 });
+    const changes = await rig.service.database.query('SELECT type FROM change WHERE athlete_id = $1', [athleteId]);
+    expect(changes).toEqual([{ type: 'athlete.disconnected' }]);
   });
 
   it('is named in no line of the log after that', () => {

@@ -33,6 +33,24 @@ describe('a rotation of TOKEN_ENCRYPTION_KEY', () => {
     for (const id of athletes) expect(await without.accessTokens.get(id)).toBeDefined();
   });
 
+  it('brings the secrets of endpoints under the newest key too', async () => {
+    rig = await startRig({ env: { OUTBOUND_ALLOW_PRIVATE: 'true' } });
+    const url = 'http://127.0.0.1:9/';
+    const created = await rig.admin('/api/v1/endpoints', { method: 'POST', body: JSON.stringify({ url }) });
+    const { id, secret } = (await created.json()) as { id: string; secret: string };
+    const rotated = await rig.admin(`/api/v1/endpoints/${id}/rotate`, { method: 'POST' });
+    const { secret: next } = (await rotated.json()) as { secret: string };
+    await rig.startReplica({ TOKEN_ENCRYPTION_KEY: `${NEW_KEY},${ENCRYPTION_KEY}` });
+    const sealed = async () => {
+      const [row] = await rig.service.database.query<{ secret: string; former_secret: string }>(
+        'SELECT secret, former_secret FROM endpoint',
+      );
+      return [row?.secret ?? '', row?.former_secret ?? ''];
+    };
+    await until(async () => (await sealed()).every((one) => !newest.isOutdated(one)), 'the rotation');
+    expect((await sealed()).map((one) => newest.open(one))).toEqual([next, secret]);
+  });
+
   it('seals with the newest key what a refresh brings', async () => {
     rig = await startRig({ env: { TOKEN_ENCRYPTION_KEY: `${NEW_KEY},${ENCRYPTION_KEY}` } });
     const athleteId = await rig.connectAthlete();

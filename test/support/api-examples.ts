@@ -1,6 +1,6 @@
 /** A call that the page of the interface shows. */
 export interface ApiExample {
-  method: 'GET' | 'POST' | 'DELETE';
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   /** As in the OpenAPI document. */
   template: string;
   /** With ids and query; the template unless given. */
@@ -17,6 +17,10 @@ export interface ExampleWorld {
   athleteId: string;
   /** Connected, and erased by the last call. */
   leaverId: string;
+  /** Connected, and erased by the application. */
+  secondLeaverId: string;
+  /** Of an application that accepts everything. */
+  endpointUrl: string;
   activityId: string;
   jobId: string;
   eventId: string;
@@ -130,6 +134,70 @@ export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
         template: '/api/admin/activities/{id}/thumbnail',
         path: `/api/admin/activities/${activityId}/thumbnail`,
       },
+    ],
+    'Tokens of applications': [
+      { method: 'POST', template: '/api/admin/api-tokens', body: { name: 'my app', scope: 'write' } },
+      { method: 'GET', template: '/api/admin/api-tokens' },
+      { method: 'DELETE', template: '/api/admin/api-tokens/{id}', path: '/api/admin/api-tokens/1' },
+    ],
+    'The application: changes': [
+      { method: 'GET', template: '/api/v1/changes', path: '/api/v1/changes?limit=2' },
+      {
+        method: 'GET',
+        template: '/api/v1/changes',
+        path: '/api/v1/changes?after=latest',
+        note: 'Where the feed ends now:',
+      },
+    ],
+    'The application: its copy': [
+      { method: 'GET', template: '/api/v1/activities', path: `/api/v1/activities?athleteId=${athleteId}&limit=1` },
+      { method: 'GET', template: '/api/v1/activities/{id}', path: `/api/v1/activities/${activityId}` },
+      { method: 'GET', template: '/api/v1/activities/{id}/raw', path: `/api/v1/activities/${activityId}/raw` },
+      {
+        method: 'GET',
+        template: '/api/v1/activities/{id}/thumbnail',
+        path: `/api/v1/activities/${activityId}/thumbnail`,
+      },
+      { method: 'GET', template: '/api/v1/athletes', path: '/api/v1/athletes?limit=1' },
+      { method: 'GET', template: '/api/v1/athletes/{id}', path: `/api/v1/athletes/${athleteId}` },
+      { method: 'DELETE', template: '/api/v1/athletes/{id}', path: `/api/v1/athletes/${world.secondLeaverId}` },
+      {
+        method: 'POST',
+        template: '/api/v1/connect-links',
+        body: { externalId: 'user-17', returnUrl: 'https://app.example.com/connected' },
+      },
+    ],
+    'The application: its endpoints': [
+      { method: 'POST', template: '/api/v1/endpoints', body: { url: world.endpointUrl, types: ['activity.created'] } },
+      {
+        method: 'POST',
+        template: '/api/v1/endpoints',
+        body: { url: 'https://user:password@example.com/' },
+        note: 'An address that nothing is sent to:',
+      },
+      { method: 'GET', template: '/api/v1/endpoints' },
+      { method: 'GET', template: '/api/v1/endpoints/{id}', path: '/api/v1/endpoints/1' },
+      {
+        method: 'PATCH',
+        template: '/api/v1/endpoints/{id}',
+        path: '/api/v1/endpoints/1',
+        body: { description: 'production' },
+      },
+      { method: 'POST', template: '/api/v1/endpoints/{id}/rotate', path: '/api/v1/endpoints/1/rotate' },
+      { method: 'POST', template: '/api/v1/endpoints/{id}/test', path: '/api/v1/endpoints/1/test' },
+      {
+        method: 'POST',
+        template: '/api/v1/endpoints/{id}/replay',
+        path: '/api/v1/endpoints/1/replay',
+        body: { since: '2025-01-01T00:00:00Z' },
+      },
+      { method: 'GET', template: '/api/v1/endpoints/{id}/attempts', path: '/api/v1/endpoints/1/attempts?limit=1' },
+      {
+        method: 'POST',
+        template: '/api/v1/endpoints/{id}/attempts/{attemptId}/resend',
+        path: '/api/v1/endpoints/1/attempts/1/resend',
+      },
+      { method: 'DELETE', template: '/api/v1/endpoints/{id}', path: '/api/v1/endpoints/1' },
     ],
     'How it stands': [
       { method: 'GET', template: '/api/admin/budget' },

@@ -9,6 +9,7 @@ import { migrate } from '../../src/infra/migrate.ts';
 import { openStorage } from '../../src/infra/storage.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/simulator.ts';
 import { type ApiExample, apiExamples, type ExampleWorld } from './api-examples.ts';
+import { startReceiver } from './receiver.ts';
 import { testEnvironment } from './service.ts';
 import { freePort } from './service-process.ts';
 import { shortenJson, shortenText } from './shorten-answer.ts';
@@ -26,6 +27,8 @@ source that checks each request.
 
 - \`/api/admin\` takes \`Authorization: Bearer $ADMIN_TOKEN\`, or \`$ADMIN_READ_TOKEN\` to look only (403 for changes). Without
   ADMIN_TOKEN it is closed (401). A browser may begin a session instead.
+- \`/api/v1\` is for the application: \`Authorization: Bearer\` with a token of its own (\`POST /api/admin/api-tokens\`), or
+  the admin's. [integrate.md](integrate.md) says how to use it.
 - Ids are 64-bit: decimal strings on the way out, numbers or strings on the way in. Times are ISO 8601 in UTC.
 - Lists have \`limit\` (1 to 200, 50 unless given) and \`nextCursor\`, which is the \`cursor\` of the next page; null ends them.
 - Errors are \`application/problem+json\` with \`type\`, \`title\`, \`status\`, \`detail\`, and \`errors\` naming each bad field. Unknown
@@ -51,18 +54,25 @@ async function writeApiDocs(): Promise<void> {
       PORT: port,
       NEXT_PUBLIC_BASE_URL: `http://127.0.0.1:${port}`,
       DATA_DIR: dataDir,
+      RETURN_ORIGINS: 'https://app.example.com',
+      OUTBOUND_ALLOW_PRIVATE: 'true',
     }),
   );
   const logger = createSilentLogger();
   const storage = await openStorage(config, logger);
   try {
     await migrate({ connectionString: storage.connectionString, logger });
+    const receiver = await startReceiver();
     const service = await startService({ config, logger, ...storage });
     try {
-      const page = await describePage(service, await createWorld(service, simulator));
-      await writeFile(PAGE, withShownAddresses(page, service, simulator));
+      const page = await describePage(service, await createWorld(service, simulator, receiver.url));
+      await writeFile(
+        PAGE,
+        withShownAddresses(page, service, simulator).replaceAll(receiver.url, 'https://app.example.com'),
+      );
     } finally {
       await service.stop();
+      await receiver.close();
     }
   } finally {
     await simulator.close();
@@ -76,15 +86,19 @@ function withShownAddresses(page: string, service: Service, simulator: Simulator
   return page
     .replaceAll(service.url, SHOWN_URL)
     .replaceAll(encodeURIComponent(service.url), encodeURIComponent(SHOWN_URL))
-    .replaceAll(simulator.url, 'https://www.strava.com');
+    .replaceAll(simulator.url, 'https://www.strava.com')
+    .replaceAll(/(ast|whsec)_[\w+/=-]{40,}/g, '$1_…');
 }
 
 /** Connects athletes and lets an activity arrive, as a provider would. */
-async function createWorld(service: Service, simulator: Simulator): Promise<ExampleWorld> {
-  const [athleteId, leaverId, newcomerId] = ['Ada Runner', 'Bo Rider', 'Cleo Walker'].map(
-    (name) => simulator.addAthlete({ name }).id,
-  ) as [string, string, string];
-  for (const id of [athleteId, leaverId]) {
+async function createWorld(service: Service, simulator: Simulator, receiverUrl: string): Promise<ExampleWorld> {
+  const [athleteId, leaverId, newcomerId, secondLeaverId] = [
+    'Ada Runner',
+    'Bo Rider',
+    'Cleo Walker',
+    'Dara Swimmer',
+  ].map((name) => simulator.addAthlete({ name }).id) as [string, string, string, string];
+  for (const id of [athleteId, leaverId, secondLeaverId]) {
     const { address, cookie } = await consent(service, id);
     await (await fetch(address, { headers: { cookie } })).arrayBuffer();
   }
@@ -100,6 +114,8 @@ async function createWorld(service: Service, simulator: Simulator): Promise<Exam
   return {
     athleteId,
     leaverId,
+    secondLeaverId,
+    endpointUrl: `${receiverUrl}/hook`,
     activityId,
     jobId: '1',
     eventId: '1',
@@ -150,7 +166,10 @@ async function describePage(service: Service, world: ExampleWorld): Promise<stri
 
 // What the calls before asked for is done: the page shows a job that is stored, not one that happens to run just now.
 async function untilAtRest({ database }: Service): Promise<void> {
-  const look = () => database.query(`SELECT FROM "ActivityFetchJob" WHERE status IN ('pending', 'working')`);
+  const look = () =>
+    database.query(
+      `SELECT FROM "ActivityFetchJob" WHERE status IN ('pending', 'working') UNION ALL SELECT FROM delivery WHERE state = 'waiting'`,
+    );
   while ((await look()).length > 0) await new Promise((resolve) => setTimeout(resolve, 50));
 }
 

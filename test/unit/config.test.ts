@@ -33,7 +33,7 @@ describe('the configuration', () => {
       PORT: 3000,
       ADMIN_TOKEN: undefined,
       PROVIDER_API_URL: 'https://www.strava.com',
-      SERVICE_ROLES: ['web', 'fetch', 'thumbnail', 'polling'],
+      SERVICE_ROLES: ['web', 'fetch', 'thumbnail', 'polling', 'delivery'],
       LOG_LEVEL: 'info',
       FETCH_CONCURRENCY: 3,
       FETCH_POLL_INTERVAL_MS: 2000,

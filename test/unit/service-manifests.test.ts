@@ -56,7 +56,7 @@ describe('the service', () => {
         .find(({ name }: { name: string }) => name === 'SERVICE_ROLES')
         .value.split(','),
     );
-    expect(roles.sort()).toEqual(['fetch', 'polling', 'thumbnail', 'web']);
+    expect(roles.sort()).toEqual(['delivery', 'fetch', 'polling', 'thumbnail', 'web']);
   });
 
   it('asks the service itself whether it lives and is ready', () => {

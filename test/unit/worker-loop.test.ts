@@ -30,7 +30,7 @@ const tick = async (ms: number) => {
 };
 const claimWaiting = async (): Promise<Claimed<string>> => {
   const job = waiting.shift();
-  return job === undefined ? { waitMs } : { job };
+  return { jobs: job === undefined ? [] : [job], waitMs };
 };
 const running = () => runs.map(({ job }) => job);
 
@@ -129,7 +129,7 @@ describe('a worker loop', () => {
     loop.wake();
     claim = claimWaiting;
     waiting = ['a'];
-    looked.resolve({ waitMs: undefined });
+    looked.resolve({ jobs: [] });
     await settle();
     expect(running()).toEqual(['a']);
   });
@@ -231,7 +231,7 @@ describe('stopping', () => {
     loop.start();
     await settle();
     const stop = loop.stop(1000);
-    looked.resolve({ job: 'a' });
+    looked.resolve({ jobs: ['a'] });
     await settle();
     expect(running()).toEqual(['a']);
     runs[0]?.end();

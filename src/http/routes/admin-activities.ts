@@ -1,8 +1,8 @@
-import type { Request } from 'express';
 import { z } from 'zod';
 import type { Database } from '../../infra/database.ts';
 import { type ActivityRow, findActivity, listActivities } from '../../store/activities.ts';
 import { findThumbnail } from '../../store/thumbnails.ts';
+import { isKnownTo } from '../etag.ts';
 import { Problem } from '../problem.ts';
 import { cutPage, nextCursorOut, pageLimit, timeCursor, timeOut } from '../query-fields.ts';
 import { defineRoute, int64, int64Out, type Route } from '../route.ts';
@@ -101,13 +101,6 @@ export function adminActivityRoutes(deps: { database: Database }): Route[] {
       },
     }),
   ];
-}
-
-// Express compares too, but gives the picture again to whoever sends Cache-Control: no-cache, as fetch()
-// does with every If-None-Match.
-function isKnownTo(request: Request, etag: string): boolean {
-  const known = (request.get('if-none-match') ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''));
-  return known.includes(etag.replace(/^W\//, '')) || known.includes('*');
 }
 
 function toBody(row: ActivityRow) {

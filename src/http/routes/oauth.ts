@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { type Request, Router } from 'express';
+import type { Int64 } from '../../domain/int64.ts';
 import { toStorableText } from '../../domain/storable-text.ts';
-import { type ConnectAthlete, ConnectError, STATE_MS } from '../../flows/connect-athlete.ts';
+import { type ConnectAthlete, ConnectError, type ConnectLink, STATE_MS } from '../../flows/connect-athlete.ts';
 import type { Logger } from '../../infra/logger.ts';
 import { ProviderError } from '../../provider/errors.ts';
 import { limitTries } from '../address-limit.ts';
@@ -30,8 +31,15 @@ export function createOauthRouter(deps: {
     // The same for every tab of a browser, so that none makes another's way back void.
     const known = cookie.read(request);
     const browser = known && BROWSER.test(known) ? known : randomBytes(BROWSER_BYTES).toString('base64url');
-    cookie.set(response, browser);
-    response.set('Cache-Control', 'no-store').redirect(302, connectAthlete.begin(browser));
+    const { link } = request.query;
+    try {
+      const address = connectAthlete.begin(browser, typeof link === 'string' ? link : undefined);
+      cookie.set(response, browser);
+      response.set('Cache-Control', 'no-store').redirect(302, address);
+    } catch (problem) {
+      if (problem instanceof ConnectError) throw new Problem('badRequest', problem.message);
+      throw problem;
+    }
   });
 
   router.use('/api/provider/callback', showProblemsAs(renderNotConnectedPage));
@@ -45,7 +53,8 @@ export function createOauthRouter(deps: {
     const browser = cookie.read(request) ?? '';
     try {
       if (typeof error === 'string') {
-        await connectAthlete.useState(state, browser);
+        const link = await connectAthlete.useState(state, browser);
+        if (link) return response.redirect(302, returnTo(link, { status: 'denied' }));
         response
           .status(403)
           .send(
@@ -60,7 +69,14 @@ export function createOauthRouter(deps: {
         throw new Problem('badRequest', 'The code is missing.', {
           errors: [{ field: 'query.code', message: 'must be a string' }],
         });
-      const { scopeSuffices } = await connectAthlete.finish({ code, state, browser, scope: readScope(request) });
+      const { athleteId, scopeSuffices, link } = await connectAthlete.finish({
+        code,
+        state,
+        browser,
+        scope: readScope(request),
+      });
+      if (link)
+        return response.redirect(302, returnTo(link, { status: scopeSuffices ? 'connected' : 'scope', athleteId }));
       response.send(
         scopeSuffices
           ? renderPage(
@@ -90,6 +106,12 @@ export function createOauthRouter(deps: {
 const BROWSER_BYTES = 24;
 const BROWSER = /^[\w-]{32}$/;
 const NOT_ACCEPTED = 'The provider could not be asked, or did not accept the code.';
+function returnTo({ returnUrl }: ConnectLink, result: { status: 'connected' | 'denied' | 'scope'; athleteId?: Int64 }) {
+  const url = new URL(returnUrl);
+  for (const [name, value] of Object.entries(result)) url.searchParams.set(name, value);
+  return url.href;
+}
+
 export const MAX_SCOPE_LENGTH = 500;
 
 // Read before the code is exchanged: it is good for one exchange, and lost when the scope cannot be stored.
