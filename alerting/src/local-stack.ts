@@ -146,7 +146,8 @@ function inSeconds(text: string): string {
     .replaceAll(/interval: 30s/g, 'interval: 1s');
 }
 
-async function started(child: ChildProcess, port: number, isReady: RegExp): Promise<LocalProgram> {
+/** Waits until a program says in its log that it is ready. @throws with its log when it ends before */
+export async function started(child: ChildProcess, port: number, isReady: RegExp): Promise<LocalProgram> {
   await new Promise<void>((resolve, reject) => {
     let log = '';
     child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
@@ -166,7 +167,8 @@ async function started(child: ChildProcess, port: number, isReady: RegExp): Prom
   };
 }
 
-async function freePort(): Promise<number> {
+/** A port of this machine that is free now. */
+export async function freePort(): Promise<number> {
   const server = createServer();
   const url = await listen(server);
   await new Promise((resolve) => server.close(resolve));

@@ -1,0 +1,12 @@
+import shared from '../../jest.config.js';
+
+/** The checks on the real programs of the monitoring stack: `npm run check:stack`. */
+export default {
+  ...shared,
+  rootDir: '../..',
+  testMatch: ['<rootDir>/test/stack/*.check.ts'],
+  testSequencer: '@jest/test-sequencer',
+  maxWorkers: 2,
+  testTimeout: 60_000,
+  verbose: true,
+};
