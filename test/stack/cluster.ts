@@ -1,4 +1,4 @@
-import { execFile, type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,8 +29,8 @@ export interface Cluster {
   kubectl(args: string[], input?: string): Promise<KubectlAnswer>;
   /** Applies resources server-side. @throws when the API server refuses one */
   apply(resources: object[], fieldManager?: string): Promise<KubectlAnswer>;
-  /** Reads one object. */
-  get(kind: string, name: string, namespace?: string): Promise<Resource>;
+  /** Reads resources as they are stored. @throws when one is not there */
+  read(resources: object[]): Promise<Resource[]>;
   stop(): Promise<void>;
 }
 
@@ -71,15 +71,17 @@ export async function startCluster(): Promise<Cluster> {
     kubeconfig,
     kubectl,
     async apply(resources, fieldManager = 'kustomize-controller') {
-      const input = resources.map((resource) => stringify(resource)).join('---\n');
-      const answer = await kubectl(['apply', '--server-side', `--field-manager=${fieldManager}`, '-f', '-'], input);
+      const args = ['apply', '--server-side', `--field-manager=${fieldManager}`, '-f', '-'];
+      const answer = await kubectl(args, listOf(resources));
       if (answer.exitCode !== 0) throw new Error(answer.stderr);
       return answer;
     },
-    async get(kind, name, namespace = 'default') {
-      const { stdout, stderr, exitCode } = await kubectl(['get', kind, name, '-n', namespace, '-o', 'json']);
+    async read(resources) {
+      const args = ['get', '-o', 'json', '-f', '-'];
+      const { stdout, stderr, exitCode } = await kubectl(args, listOf(resources));
       if (exitCode !== 0) throw new Error(stderr);
-      return JSON.parse(stdout) as Resource;
+      const answer = JSON.parse(stdout);
+      return answer.kind === 'List' ? answer.items : [answer];
     },
     async stop() {
       await server.stop();
@@ -106,6 +108,10 @@ export async function installDefinitions(cluster: Cluster, except: (module: stri
   const established = ['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s'];
   const answer = await cluster.kubectl(established);
   if (answer.exitCode !== 0) throw new Error(answer.stderr);
+}
+
+function listOf(items: object[]): string {
+  return JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
 }
 
 async function startEtcd(folder: string): Promise<LocalProgram> {

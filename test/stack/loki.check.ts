@@ -114,7 +114,9 @@ describe('the labels of the pushed lines', () => {
   it("are those that the collectors' configurations set", () => {
     const { content } = findResource('HelmRelease', 'alloy').spec.values.alloy.configMap;
     const set = [...content.matchAll(/target_label\s*=\s*"(\w+)"/g)].map(([, label]) => label);
-    expect(Object.keys(podLabels('', '')).sort()).toEqual([...set, 'stream'].filter((one) => one !== '__path__').sort());
+    expect(Object.keys(podLabels('', '')).sort()).toEqual(
+      [...set, 'stream'].filter((one) => one !== '__path__').sort(),
+    );
     const events = findResource('HelmRelease', 'alloy-events').spec.values.alloy.configMap.content;
     expect(events).toContain(`source = "${eventLabels('').source}"`);
   });
@@ -204,7 +206,8 @@ function healthyStreams(): [Record<string, string>, string[]][] {
 async function pushHealthyDay(): Promise<void> {
   for (const [stream, lines] of healthyStreams()) {
     const repeated = [];
-    for (let at = dayEnd - DAY_MS; at < dayEnd; at += HALF_HOUR_MS) repeated.push(...lines.map((line) => ({ at, line })));
+    for (let at = dayEnd - DAY_MS; at < dayEnd; at += HALF_HOUR_MS)
+      repeated.push(...lines.map((line) => ({ at, line })));
     await loki.push(stream, repeated);
   }
 }

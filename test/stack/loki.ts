@@ -62,7 +62,8 @@ export async function startLoki(options: {
       const body = JSON.stringify({ streams: [{ stream, values }] });
       const headers = { 'content-type': 'application/json' };
       const answer = await fetch(`${url}/loki/api/v1/push`, { method: 'POST', headers, body });
-      if (answer.status !== 204) throw new Error(`Loki refused lines: ${answer.status} ${(await answer.text()).slice(0, 300)}`);
+      if (answer.status !== 204)
+        throw new Error(`Loki refused lines: ${answer.status} ${(await answer.text()).slice(0, 300)}`);
     },
     async queryRange(query, from, to) {
       const span = new URLSearchParams({ query, start: `${from}000000`, end: `${to}000000`, step: '60s' });

@@ -1,0 +1,118 @@
+import { execFileSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { parseAllDocuments } from 'yaml';
+import { fillIn, type Resource, readSettings } from '../../k8s/src/read-layers.ts';
+import { layers } from '../support/manifests.ts';
+import { type Cluster, installDefinitions, startCluster } from './cluster.ts';
+
+const root = join(import.meta.dirname, '../..');
+const NEEDS_FLUX = ['./k8s/sources', './k8s/operators', './k8s/monitoring/stack'];
+const isSubstituted = (path: string) => path !== './dashboards';
+
+/** What Flux applies for a layer: rendered by kubectl, with the settings filled in. */
+const rendered = (path: string): Resource[] => {
+  const text = execFileSync('kubectl', ['kustomize', join(root, path)]).toString();
+  return parseAllDocuments(isSubstituted(path) ? fillIn(text, readSettings()) : text).map((document) =>
+    document.toJS(),
+  );
+};
+
+describe('an empty cluster with Flux', () => {
+  let cluster: Cluster;
+  const applied = new Map<string, Resource[]>();
+
+  beforeAll(async () => {
+    cluster = await startCluster();
+    await installDefinitions(cluster);
+    await cluster.apply([{ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'flux-system' } }]); // by `flux install`
+  }, 180_000);
+  afterAll(async () => (cluster as Cluster | undefined)?.stop());
+
+  it.each([{ name: 'flux', path: './k8s/flux' }, ...layers])(
+    'takes the layer $name in its order, without a warning',
+    async ({ name, path }) => {
+      applied.set(name, rendered(path));
+      expect((await cluster.apply(rendered(path))).stderr).toBe('');
+    },
+  );
+
+  it('keeps every object as it is when all layers are applied again', async () => {
+    const all = [...applied.values()].flat();
+    const stored = async () => (await cluster.read(all)).map(withoutBookkeeping);
+    const before = await stored();
+    for (const resources of applied.values()) await cluster.apply(resources);
+    expect(await stored()).toEqual(before);
+  });
+
+  describe('lets pods of the service run as `restricted`', () => {
+    const templates = () =>
+      [...applied.values()]
+        .flat()
+        .filter(({ kind }) => kind === 'Deployment' || kind === 'Job')
+        .map(({ metadata, spec }) => podOf(metadata.name, spec.template));
+
+    it('those of every Deployment and Job, without a warning', async () => {
+      expect(templates().length).toBe(3);
+      for (const pod of templates()) expect(await createDry(cluster, pod)).toMatchObject({ exitCode: 0, stderr: '' });
+    });
+
+    it('but none that would run as root', async () => {
+      const [pod] = templates();
+      const asRoot = { ...pod, spec: { ...pod?.spec, securityContext: { runAsUser: 0 } } };
+      expect((await createDry(cluster, asRoot)).stderr).toContain('violates PodSecurity "restricted:latest"');
+    });
+  });
+
+  it('refuses a field that no resource has', async () => {
+    const [misspelt] = applied.get('namespaces') ?? [];
+    await expect(cluster.apply([{ ...misspelt, sepc: {} }])).rejects.toThrow('sepc');
+  });
+});
+
+describe('an empty cluster without Flux', () => {
+  let cluster: Cluster;
+
+  beforeAll(async () => {
+    cluster = await startCluster();
+    await installDefinitions(cluster, (module) => module.includes('fluxcd'));
+  }, 180_000);
+  afterAll(async () => (cluster as Cluster | undefined)?.stop());
+
+  it('takes the whole tree at once with kubectl apply -k', async () => {
+    const commands = execFileSync(process.execPath, [join(root, 'k8s/src/fill-in.ts')])
+      .toString()
+      .trim()
+      .split('\n');
+    const [, ...args] = commands.at(-1)?.split(' ') ?? [];
+    const answer = await cluster.kubectl(args);
+    rmSync(dirname(args.at(-1) ?? ''), { recursive: true });
+    expect([answer.exitCode, answer.stderr]).toEqual([0, '']);
+    const everything = layers.filter(({ path }) => !NEEDS_FLUX.includes(path)).flatMap(({ path }) => rendered(path));
+    expect((await cluster.read(everything)).length).toBe(everything.length);
+  });
+});
+
+// The API server writes a custom resource again that is applied for the second time, with nothing changed in it, and
+// notes who made an object in which nothing is managed.
+function withoutBookkeeping({
+  metadata: { resourceVersion: _, managedFields: __, ...metadata },
+  ...resource
+}: Resource) {
+  return { metadata, ...resource };
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a pod template is whatever the manifest says; the API server checks it
+function podOf(name: string, template: any): any {
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    ...template,
+    metadata: { ...template.metadata, name, namespace: 'activity-sync' },
+  };
+}
+
+function createDry(cluster: Cluster, pod: object) {
+  return cluster.kubectl(['create', '--dry-run=server', '-f', '-'], JSON.stringify(pod));
+}
