@@ -13,8 +13,12 @@ const say = (line: string) => process.stdout.write(`${line}\n`);
 
 for (const line of NOT_CHECKED) say(`not checked: ${line}`);
 const failed = [
-  ...readPrograms().filter((program) => !isBuilt(program) && !build(program)).map(({ name }) => name),
-  ...readDefinitions().filter(({ module, version }) => !download(module, version)).map(({ module }) => module),
+  ...readPrograms()
+    .filter((program) => !isBuilt(program) && !build(program))
+    .map(({ name }) => name),
+  ...readDefinitions()
+    .filter(({ module, version }) => !download(module, version))
+    .map(({ module }) => module),
 ];
 if (failed.length > 0) {
   say(`could not be built: ${failed.join(', ')}; the errors are above`);

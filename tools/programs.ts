@@ -37,7 +37,7 @@ export function readPrograms(): Program[] {
     readProgram('loki', 'github.com/grafana/loki/v3', ['loki'], ({ version }) => [
       ['github.com/grafana/loki/v3/pkg/util/build.Version', version.slice(1)],
     ]),
-    readProgram('kube-apiserver', 'k8s.io/kubernetes', ['kube-apiserver'], ({ version }) => [
+    readProgram('kube-apiserver', 'k8s.io/kubernetes', ['kube-apiserver', 'kubectl'], ({ version }) => [
       ['k8s.io/component-base/version.gitVersion', version],
       ['k8s.io/component-base/version.gitMajor', version.slice(1).split('.')[0] ?? ''],
       ['k8s.io/component-base/version.gitMinor', version.split('.')[1] ?? ''],

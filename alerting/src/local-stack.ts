@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { RuleFile } from './rule-files.ts';
 
+const START_PATIENCE_MS = 60_000;
+
 /** A program that was started and can be stopped. */
 export interface LocalProgram {
   url: string;
@@ -63,6 +65,7 @@ export async function startAlertmanager(options: {
 /**
  * Starts a real Prometheus on this machine, which scrapes and evaluates every second.
  * @param options.targets host:port of processes that are scraped as job `activity-sync`
+ * @param options.otherJobs host:port of what else is scraped, by job
  * @param options.rules loaded with every minute in them made a second, so that a test need not wait
  * @param options.alertmanagerUrl where alerts go
  */
@@ -70,10 +73,13 @@ export async function startPrometheus(options: {
   program: string;
   folder: string;
   targets: string[];
+  otherJobs?: Record<string, string[]>;
   rules: RuleFile[];
   alertmanagerUrl: string;
 }): Promise<LocalProgram> {
   const { program, folder, targets, rules, alertmanagerUrl } = options;
+  const port = await freePort();
+  const jobs = { 'activity-sync': targets, prometheus: [`127.0.0.1:${port}`], ...options.otherJobs };
   const ruleFiles = rules.map(({ name, groups }) => {
     const file = join(folder, `${name}.rules.yaml`);
     writeFileSync(file, inSeconds(stringify({ groups }, { lineWidth: 0 })));
@@ -86,10 +92,13 @@ export async function startPrometheus(options: {
       global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
       rule_files: ruleFiles,
       alerting: { alertmanagers: [{ static_configs: [{ targets: [new URL(alertmanagerUrl).host] }] }] },
-      scrape_configs: [{ job_name: 'activity-sync', static_configs: [{ targets }] }],
+      scrape_configs: Object.entries(jobs).map(([job, hosts]) => ({
+        job_name: job,
+        honor_labels: true,
+        static_configs: [{ targets: hosts }],
+      })),
     }),
   );
-  const port = await freePort();
   const child = spawn(
     program,
     [
@@ -148,14 +157,20 @@ function inSeconds(text: string): string {
 
 /** Waits until a program says in its log that it is ready. @throws with its log when it ends before */
 export async function started(child: ChildProcess, port: number, isReady: RegExp): Promise<LocalProgram> {
+  let log = '';
   await new Promise<void>((resolve, reject) => {
-    let log = '';
-    child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
-      log += chunk;
-      if (isReady.test(log)) resolve();
-    });
+    const fail = (what: string) => reject(new Error(`${child.spawnfile} ${what}: ${log}`));
+    const overdue = setTimeout(() => fail('is not ready'), START_PATIENCE_MS);
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.setEncoding('utf8').on('data', (chunk: string) => {
+        log += chunk;
+        if (!isReady.test(log)) return;
+        clearTimeout(overdue);
+        resolve();
+      });
+    }
     child.once('error', reject);
-    child.once('exit', (code) => reject(new Error(`${child.spawnfile} ended with ${code}: ${log}`)));
+    child.once('exit', (code) => fail(`ended with ${code}`));
   });
   return {
     url: `http://127.0.0.1:${port}`,

@@ -25,6 +25,8 @@ export interface Cluster {
   url: string;
   /** For programs that take `--kubeconfig`. */
   kubeconfig: string;
+  /** A certificate for 127.0.0.1 that is its own authority, and its key: files of the API server. */
+  certificate: { cert: string; key: string };
   /** Runs kubectl as administrator. */
   kubectl(args: string[], input?: string): Promise<KubectlAnswer>;
   /** Applies resources server-side. @throws when the API server refuses one */
@@ -65,10 +67,15 @@ export async function startCluster(): Promise<Cluster> {
   );
   const server = await started(child, port, /Serving securely/);
 
-  const kubectl = (args: string[], input?: string) => runKubectl(['--kubeconfig', kubeconfig, ...args], input);
+  const kubectl = (args: string[], input?: string) =>
+    run(findBuilt('kubectl'), ['--kubeconfig', kubeconfig, ...args], input);
   const cluster: Cluster = {
     url,
     kubeconfig,
+    certificate: {
+      cert: join(folder, 'certificates/apiserver.crt'),
+      key: join(folder, 'certificates/apiserver.key'),
+    },
     kubectl,
     async apply(resources, fieldManager = 'kustomize-controller') {
       const args = ['apply', '--server-side', `--field-manager=${fieldManager}`, '-f', '-'];
@@ -150,15 +157,12 @@ function kubeconfigFor(server: string) {
   };
 }
 
-function runKubectl(args: string[], input?: string): Promise<KubectlAnswer> {
-  return run('kubectl', args, input);
-}
-
 function run(program: string, args: string[], input?: string): Promise<KubectlAnswer> {
   return new Promise((resolve) => {
     const child = execFile(program, args, { maxBuffer: 64 << 20 }, (error, stdout, stderr) => {
       resolve({ exitCode: error ? Number(error.code ?? 1) : 0, stdout, stderr });
     });
-    child.stdin?.end(input ?? '');
+    // A command that reads nothing may be gone before its input is.
+    if (input !== undefined) child.stdin?.end(input);
   });
 }

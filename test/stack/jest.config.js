@@ -1,6 +1,7 @@
 import shared from '../../jest.config.js';
 
 /** The checks on the real programs of the monitoring stack: `npm run check:stack`. */
+// biome-ignore lint/style/noDefaultExport: Jest takes the default export
 export default {
   ...shared,
   rootDir: '../..',
