@@ -83,6 +83,7 @@ describe('the charts', () => {
 
   it.each(releases)('$name is pinned, and its repository is declared', ({ resource }) => {
     expect(resource.spec.chart.spec.version).toMatch(/^v?\d+\.\d+\.\d+$/);
+    expect(resource.spec.timeout).toBe('15m');
     findResource('HelmRepository', resource.spec.chart.spec.sourceRef.name);
   });
 
@@ -140,6 +141,15 @@ describe('the charts', () => {
     expect(loki.resultsCache.allocatedMemory).toBe(128);
     expect(values('alloy').controller.type).toBe('daemonset');
     expect(values('alloy-events').controller).toEqual({ type: 'deployment', replicas: 1 });
+  });
+
+  it('keep each commit of the database on two machines, and more than a day of WAL', () => {
+    const { instances, walStorage, postgresql, affinity, ...spec } = findResource('Cluster', 'activity-sync-db').spec;
+    expect(instances).toBe(3);
+    expect(affinity.podAntiAffinityType).toBe('required');
+    expect(postgresql.synchronous).toEqual({ method: 'any', number: 1, dataDurability: 'required' });
+    expect(spec).not.toHaveProperty('minSyncReplicas');
+    expect(walStorage.size).toBe('20Gi');
   });
 
   it('back up the volumes of the stack each night', () => {
