@@ -36,6 +36,11 @@ const FOREIGN_METRICS: Record<string, string[]> = {
   // CloudNativePG and its backup plugin
   cnpg_collector_up: ['cluster'],
   cnpg_pg_replication_lag: [],
+  cnpg_pg_replication_streaming_replicas: [],
+  cnpg_pg_database_xid_age: ['datname'],
+  cnpg_backends_max_tx_duration_seconds: ['datname', 'usename', 'application_name'],
+  cnpg_pg_stat_archiver_last_failed_time: [],
+  cnpg_pg_stat_archiver_last_archived_time: [],
   barman_cloud_cloudnative_pg_io_last_available_backup_timestamp: [],
   // Velero
   velero_backup_last_successful_timestamp: ['schedule'],

@@ -129,8 +129,25 @@ describe('the charts', () => {
 
   it('are tuned: no overcommit alerts, no scraping of the network proxy', () => {
     const stack = values('kube-prometheus-stack');
-    expect(stack.defaultRules.disabled).toEqual({ KubeMemoryOvercommit: true, KubeCPUOvercommit: true });
+    expect(stack.defaultRules.disabled).toMatchObject({ KubeMemoryOvercommit: true, KubeCPUOvercommit: true });
     expect(stack.kubeProxy.enabled).toBe(false);
+  });
+
+  it('say nothing that a rule of ours says too', () => {
+    const ours: Record<string, string> = {
+      KubePodCrashLooping: 'PodCrashLooping',
+      KubePersistentVolumeFillingUp: 'VolumeFilling',
+      AlertmanagerFailedToSendAlerts: 'AlertDeliveryFailing',
+      AlertmanagerFailedReload: 'AlertmanagerConfigurationRefused',
+      PrometheusRuleFailures: 'MetricRulesFailing',
+      PrometheusNotConnectedToAlertmanagers: 'AlertSendingFailing',
+      PrometheusErrorSendingAlertsToSomeAlertmanagers: 'AlertSendingFailing',
+    };
+    const { disabled } = values('kube-prometheus-stack').defaultRules;
+    const { KubeMemoryOvercommit: _, KubeCPUOvercommit: __, ...doubles } = disabled;
+    expect(Object.keys(doubles).sort()).toEqual(Object.keys(ours).sort());
+    const names = alertsOf(readRuleFiles()).map(({ alert }) => alert);
+    for (const alert of Object.values(ours)) expect(names).toContain(alert);
   });
 
   it('run one log store with caches that fit, and one collector on each node', () => {
