@@ -7,13 +7,14 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { stringify } from 'yaml';
 import { findProgram } from '../../alerting/src/find-program.ts';
+import { withHeartbeatAddress } from '../../alerting/src/local-stack.ts';
 import { readAlertmanagerConfig, readSettings } from '../../k8s/src/read-layers.ts';
 import { runAlertTest } from '../../src/cli/alert-test.ts';
 
 const amtool = findProgram('amtool', 'prometheus-alertmanager', 'the configuration and the routes of the Alertmanager');
-const config = readAlertmanagerConfig() as {
+const config = withHeartbeatAddress(readAlertmanagerConfig()) as {
   route: object;
-  receivers: { name: string; slack_configs?: { api_url_file: string }[] }[];
+  receivers: { name: string; webhook_configs?: object[]; slack_configs?: { api_url_file: string }[] }[];
 };
 
 let folder: string;
@@ -25,8 +26,8 @@ afterAll(() => rmSync(folder, { recursive: true }));
 describe('the configuration of the Alertmanager', () => {
   it('waits 30 seconds for a group and reads the webhook URL from the mounted secret', () => {
     expect(config.route).toMatchObject({ group_wait: '30s' });
-    expect(config.receivers.map(({ name }) => name)).toEqual(['null', 'channel']);
-    expect(config.receivers[1]?.slack_configs?.[0]?.api_url_file).toBe(
+    expect(config.receivers.map(({ name }) => name)).toEqual(['null', 'heartbeat', 'channel']);
+    expect(config.receivers[2]?.slack_configs?.[0]?.api_url_file).toBe(
       `/etc/alertmanager/secrets/${readSettings().ALERT_WEBHOOK_SECRET}/webhook-url`,
     );
   });
@@ -38,7 +39,7 @@ describe('the configuration of the Alertmanager', () => {
   });
 
   it.each([
-    ['the liveness alert nowhere', ['alertname=Watchdog', 'severity=none'], 'null'],
+    ['the liveness alert nowhere but to its monitor', ['alertname=Watchdog', 'severity=none'], 'heartbeat,null'],
     ['the helper alert nowhere', ['alertname=InfoInhibitor', 'severity=none'], 'null'],
     ['a critical alert to the channel', ['alertname=ActivitySyncQueueStalled', 'severity=critical'], 'channel'],
     ['a warning to the channel', ['alertname=VolumeFilling', 'severity=warning', 'namespace=monitoring'], 'channel'],
