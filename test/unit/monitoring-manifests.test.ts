@@ -50,6 +50,7 @@ describe('the layers', () => {
     Cluster: 'operators',
     ScheduledBackup: 'operators',
     ObjectStore: 'operators',
+    Certificate: 'operators',
     HelmRelease: 'sources',
   };
 
@@ -121,6 +122,28 @@ describe('the charts', () => {
     for (const tls of [grafana.tls, uptime.tls]) expect(tls[0].secretName).toBe(settings.WILDCARD_TLS_SECRET);
   });
 
+  it('find the wildcard certificate in each namespace that has an ingress', () => {
+    const certificates = resources.filter(({ resource }) => resource.kind === 'Certificate');
+    expect(certificates.map(({ resource }) => resource.metadata.namespace)).toEqual(['monitoring', 'activity-sync']);
+    for (const { resource } of certificates) {
+      expect(resource.spec.secretName).toBe(settings.WILDCARD_TLS_SECRET);
+      expect(resource.spec.dnsNames).toEqual([`*.${settings.WILDCARD_DOMAIN}`]);
+    }
+    for (const host of [settings.APP_HOST, settings.GRAFANA_HOST, settings.UPTIME_HOST])
+      expect(host).toMatch(/^[^.]+\./);
+  });
+
+  it('drop the oldest metrics before their volume is full', () => {
+    const { retentionSize, storageSpec } = values('kube-prometheus-stack').prometheus.prometheusSpec;
+    const volume = Number.parseInt(storageSpec.volumeClaimTemplate.spec.resources.requests.storage, 10) * 1.074; // GiB
+    expect(Number.parseInt(retentionSize, 10) / volume).toBeLessThanOrEqual(0.8);
+  });
+
+  it('read the logs of static pods too, whose folders have the hash of their file in place of the uid', () => {
+    const content: string = values('alloy').alloy.configMap.content;
+    expect(content).toContain('__meta_kubernetes_pod_annotation_kubernetes_io_config_hash');
+  });
+
   it('offer metrics and logs as data sources', () => {
     const { sidecar, additionalDataSources } = values('kube-prometheus-stack').grafana;
     expect(sidecar.datasources.url).toBe(`http://${settings.STACK_RELEASE_NAME}-prometheus:9090`);
@@ -174,7 +197,9 @@ describe('the charts', () => {
     expect(schedules['monitoring-volumes'].template).toMatchObject({
       includedNamespaces: ['monitoring'],
       snapshotVolumes: true,
+      snapshotMoveData: true,
     });
+    expect(values('velero').deployNodeAgent).toBe(true);
     expect(findResource('ScheduledBackup', 'activity-sync-db-nightly').spec.cluster.name).toBe('activity-sync-db');
   });
 });
