@@ -16,6 +16,7 @@ const FOREIGN_METRICS: Record<string, string[]> = {
   kube_pod_container_status_last_terminated_reason: ['reason'],
   kube_pod_container_status_waiting_reason: ['reason'],
   kube_pod_status_phase: ['phase'],
+  kube_pod_container_info: ['image'],
   kube_deployment_status_replicas_available: ['deployment'],
   kube_deployment_spec_replicas: ['deployment'],
   kube_pod_container_resource_limits: ['resource', 'unit'],
