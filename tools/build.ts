@@ -39,7 +39,7 @@ function build(program: Program): boolean {
   rmSync(fresh, { recursive: true, force: true });
   mkdirSync(fresh, { recursive: true });
   // Two compilers at a time: the largest packages take 1.5 GB each.
-  const args = ['build', '-p', '2', '-ldflags', program.ldflags, '-o', `${fresh}/`, 'tool'];
+  const args = ['build', '-p', '2', '-tags', program.tags, '-ldflags', program.ldflags, '-o', `${fresh}/`, 'tool'];
   if (!runGo(args, join(FOLDER, program.name))) return false;
   rmSync(kept, { recursive: true, force: true });
   renameSync(fresh, kept);

@@ -9,6 +9,8 @@ export interface Program {
   version: string;
   /** The executables that the build makes. */
   binaries: string[];
+  /** Build tags: what is left out. */
+  tags: string;
   /** Linker flags that tell the program its version; without a release build it would not know it. */
   ldflags: string;
 }
@@ -48,6 +50,13 @@ export function readPrograms(): Program[] {
       ['operator', 'admission-webhook'],
       ({ version }) => [['github.com/prometheus/common/version.Version', version.slice(1)]],
     ),
+    {
+      // Module v0.314.0 is release 3.14.0. Of its ways to discover targets only that of Kubernetes is needed.
+      ...readProgram('prometheus', 'github.com/prometheus/prometheus', ['prometheus'], () => [
+        ['github.com/prometheus/common/version.Version', '3.14.0'],
+      ]),
+      tags: 'remove_all_sd,enable_kubernetes_sd',
+    },
   ];
 }
 
@@ -78,5 +87,5 @@ function readProgram(
   const version = new RegExp(`^(?:require |\\t)${module} (v\\S+)`, 'm').exec(pins)?.[1];
   if (version === undefined) throw new Error(`tools/${name}/go.mod does not require ${module}`);
   const ldflags = variables({ version }).map(([variable, value]) => `-X ${variable}=${value}`);
-  return { name, version, binaries, ldflags: ['-s -w', ...ldflags].join(' ') };
+  return { name, version, binaries, tags: '', ldflags: ['-s -w', ...ldflags].join(' ') };
 }

@@ -173,8 +173,14 @@ function inSeconds(text: string): string {
 export async function started(child: ChildProcess, port: number, isReady: RegExp): Promise<LocalProgram> {
   let log = '';
   await new Promise<void>((resolve, reject) => {
-    const fail = (what: string) => reject(new Error(`${child.spawnfile} ${what}: ${log}`));
-    const overdue = setTimeout(() => fail('is not ready'), START_PATIENCE_MS);
+    const fail = (what: string) => {
+      clearTimeout(overdue);
+      reject(new Error(`${child.spawnfile} ${what}: ${log}`));
+    };
+    const overdue = setTimeout(() => {
+      child.kill();
+      fail('is not ready');
+    }, START_PATIENCE_MS);
     for (const stream of [child.stdout, child.stderr]) {
       stream?.setEncoding('utf8').on('data', (chunk: string) => {
         log += chunk;

@@ -10,15 +10,15 @@ const RELEASE = settings.STACK_RELEASE_NAME as string;
 const NAMESPACE = 'monitoring';
 const ofRelease = { matchLabels: { release: RELEASE } };
 
-/** The Prometheus object; the chart's version is 3.14.0, and the operator writes what that of `version` understands. */
-export function renderPrometheus(version: string): object {
+/** The Prometheus object. */
+export function renderPrometheus(): object {
   const { storageSpec: storage, ...spec } = values.prometheus.prometheusSpec;
   return {
     apiVersion: 'monitoring.coreos.com/v1',
     kind: 'Prometheus',
     metadata: { name: `${RELEASE}-prometheus`, namespace: NAMESPACE },
     spec: {
-      version,
+      version: 'v3.14.0-distroless',
       replicas: 1,
       serviceAccountName: `${RELEASE}-prometheus`,
       alerting: {

@@ -3,6 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setInterval as every } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import { findProgram } from '../../alerting/src/find-program.ts';
 import { type LocalProgram, startAlertmanager, startPrometheus } from '../../alerting/src/local-stack.ts';
@@ -17,6 +18,7 @@ import { type LocalLoki, startLoki } from './loki.ts';
 
 const WINDOW = '10s';
 const RANGE_MS = 60_000;
+const DELIVERY_EVERY_MS = 500;
 const DASHBOARDS = ['activity-sync.json', 'activity-sync-stack.json'];
 const rules = readRuleFiles().filter(({ name, language }) => language === 'promql' && name !== 'platform');
 
@@ -50,6 +52,7 @@ let alertmanager: LocalProgram;
 let loki: LocalLoki;
 let rig: Rig;
 let prometheus: LocalProgram;
+let deliveries: ReturnType<typeof keepDelivering> | undefined;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'dashboards-'));
@@ -78,10 +81,12 @@ beforeAll(async () => {
     rules,
     alertmanagerUrl: alertmanager.url,
   });
-  await useTheService();
+  const athleteId = await useTheService();
   await pushLines(lines);
+  deliveries = keepDelivering(athleteId); // a rate has no value until its counter has risen between two scrapes
 }, 240_000);
 afterAll(async () => {
+  await deliveries?.stop();
   await (prometheus as LocalProgram | undefined)?.stop();
   await (rig as Rig | undefined)?.close();
   await (loki as LocalLoki | undefined)?.stop();
@@ -137,7 +142,7 @@ async function startClusterExporter(): Promise<Server> {
 }
 
 /** Sends the service through what its dashboard shows: deliveries, fetches, failures, throttling, a sweep, a refresh. */
-async function useTheService(): Promise<void> {
+async function useTheService(): Promise<string> {
   rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
   const athleteId = await rig.connectAthlete();
   const { id } = await rig.simulator.createActivityAndNotify(athleteId, {});
@@ -151,6 +156,23 @@ async function useTheService(): Promise<void> {
   await rig.untilJob(refreshed.id, ({ status }) => status === 'done', 30_000);
   await rig.admin('/api/admin/activity-jobs');
   await rig.post('not json');
+  return athleteId;
+}
+
+function keepDelivering(athleteId: string) {
+  const ending = new AbortController();
+  const delivering = (async () => {
+    for await (const _ of every(DELIVERY_EVERY_MS, undefined, { signal: ending.signal }))
+      await rig.simulator.createActivityAndNotify(athleteId, {});
+  })().catch((error: Error) => {
+    if (error.name !== 'AbortError') throw error;
+  });
+  return {
+    async stop() {
+      ending.abort();
+      await delivering;
+    },
+  };
 }
 
 async function pushLines(service: string[]): Promise<void> {

@@ -83,7 +83,7 @@ describe('the operator', () => {
     const services = [...layer('app').filter(({ kind }) => kind === 'Service'), ...renderAlertmanager()] as Resource[];
     await cluster.apply([...layer('app').filter(({ kind }) => ['Service', 'ServiceMonitor'].includes(kind))]);
     await cluster.apply(layer('monitoring-targets'));
-    await cluster.apply([renderPrometheus('v2.42.0'), ...renderAlertmanager()]);
+    await cluster.apply([renderPrometheus(), ...renderAlertmanager()]);
     await startOperator();
     await runPods(
       cluster,
@@ -98,7 +98,6 @@ describe('the operator', () => {
       await generated('prometheus-monitoring-prometheus', 'prometheus.yaml.gz'),
       asked.server,
     );
-    programs.push(alertmanager, prometheus);
   }, 240_000);
   afterAll(async () => {
     asked?.server.closeAllConnections();
@@ -278,7 +277,7 @@ async function runPrometheus(text: string, proxy: Server): Promise<LocalProgram>
   );
   const port = await freePort();
   const child = spawn(
-    'prometheus',
+    findBuilt('prometheus'),
     [
       `--config.file=${file}`,
       `--storage.tsdb.path=${join(folder, 'prometheus')}`,
