@@ -1,9 +1,11 @@
 import { execFileSync } from 'node:child_process';
-import { rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parseAllDocuments } from 'yaml';
 import { fillIn, type Resource, readSettings } from '../../k8s/src/read-layers.ts';
+import { findBuilt } from '../../tools/programs.ts';
 import { layers } from '../support/manifests.ts';
 import { type Cluster, installDefinitions, startCluster } from './cluster.ts';
 
@@ -13,7 +15,7 @@ const isSubstituted = (path: string) => path !== './dashboards';
 
 /** What Flux applies for a layer: rendered by kubectl, with the settings filled in. */
 const rendered = (path: string): Resource[] => {
-  const text = execFileSync('kubectl', ['kustomize', join(root, path)]).toString();
+  const text = execFileSync(findBuilt('kubectl'), ['kustomize', join(root, path)]).toString();
   return parseAllDocuments(isSubstituted(path) ? fillIn(text, readSettings()) : text).map((document) =>
     document.toJS(),
   );
@@ -29,6 +31,36 @@ describe('an empty cluster with Flux', () => {
     await cluster.apply([{ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'flux-system' } }]); // by `flux install`
   }, 180_000);
   afterAll(async () => (cluster as Cluster | undefined)?.stop());
+
+  it('takes every kubectl command of the installation in docs/monitoring.md, in its order', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'installation-'));
+    symlinkSync(join(root, 'k8s'), join(folder, 'k8s'));
+    copyFileSync(cluster.certificate.cert, join(folder, 'wildcard.crt'));
+    copyFileSync(cluster.certificate.key, join(folder, 'wildcard.key'));
+    for (const name of ['webhook-url', 'velero-credentials']) writeFileSync(join(folder, name), 'a secret');
+    for (const name of ['service.env', 'backup.env']) writeFileSync(join(folder, name), 'NAME=value\n');
+    const commands = installationCommands().filter((command) => command.startsWith('kubectl '));
+    expect(commands.length).toBeGreaterThan(7);
+    const env = {
+      PATH: `${dirname(findBuilt('kubectl'))}:${process.env.PATH}`,
+      KUBECONFIG: cluster.kubeconfig,
+    };
+    for (const command of commands) execFileSync('bash', ['-euc', command], { cwd: folder, env, stdio: 'pipe' });
+    rmSync(folder, { recursive: true });
+  });
+
+  it('has every secret that a manifest refers to, after that installation or by an operator', async () => {
+    const { stdout } = await cluster.kubectl(['get', 'secrets', '-A', '-o', 'jsonpath={.items[*].metadata.name}']);
+    const there = [...stdout.split(' '), 'activity-sync-db-app']; // by the database's operator
+    const named = layers.flatMap(({ resources }) => [
+      ...JSON.stringify(resources).matchAll(
+        /"(?:secretRef|secretKeyRef|accessKeyId|secretAccessKey)":\{"name":"([^"]+)"/g,
+      ),
+      ...JSON.stringify(resources).matchAll(/"(?:secretName|existingSecret)":"([^"]+)"/g),
+    ]);
+    expect(named.length).toBeGreaterThan(5);
+    expect(named.map(([, name]) => name).filter((name) => !there.includes(name ?? ''))).toEqual([]);
+  });
 
   it.each([{ name: 'flux', path: './k8s/flux' }, ...layers])(
     'takes the layer $name in its order, without a warning',
@@ -93,6 +125,15 @@ describe('an empty cluster without Flux', () => {
     expect((await cluster.read(everything)).length).toBe(everything.length);
   });
 });
+
+/** The commands of the section "Installing", without those that say that they are not run. */
+function installationCommands(): string[] {
+  const page = readFileSync(join(root, 'docs/monitoring.md'), 'utf8');
+  const [, section = ''] = /^## Installing\n([\s\S]*?)^##+ /m.exec(page) ?? [];
+  return [...section.matchAll(/^ *```sh\n([\s\S]*?)^ *```/gm)]
+    .flatMap(([, block = '']) => block.split('\n').map((line) => line.trim()))
+    .filter((line) => line !== '' && !line.startsWith('#') && !line.includes('# not run'));
+}
 
 // The API server writes a custom resource again that is applied for the second time, with nothing changed in it, and
 // notes who made an object in which nothing is managed.
