@@ -41,7 +41,7 @@ const installCharts = resources
     return `helm upgrade --install ${spec.releaseName ?? metadata.name} ${source} --namespace ${metadata.namespace} --values ${file} --wait --timeout 15m`;
   });
 const commands = [
-  `kubectl apply -k ${folder}/k8s/namespaces`,
+  `kubectl apply --server-side -k ${folder}/k8s/namespaces`,
   ...installCharts,
   `kubectl apply --server-side -k ${folder}/k8s`,
 ];

@@ -11,6 +11,8 @@ import { type Cluster, installDefinitions, startCluster } from './cluster.ts';
 
 const root = join(import.meta.dirname, '../..');
 const NEEDS_FLUX = ['./k8s/sources', './k8s/operators', './k8s/monitoring/stack'];
+/** An operator applies what Flux is to watch, with kubectl; Flux applies the layers. */
+const managerOf = (name: string) => (name === 'flux' ? 'kubectl' : 'kustomize-controller');
 const isSubstituted = (path: string) => path !== './dashboards';
 
 /** What Flux applies for a layer: rendered by kubectl, with the settings filled in. */
@@ -66,7 +68,7 @@ describe('an empty cluster with Flux', () => {
     'takes the layer $name in its order, without a warning',
     async ({ name, path }) => {
       applied.set(name, rendered(path));
-      expect((await cluster.apply(rendered(path))).stderr).toBe('');
+      expect((await cluster.apply(rendered(path), managerOf(name))).stderr).toBe('');
     },
   );
 
@@ -74,7 +76,7 @@ describe('an empty cluster with Flux', () => {
     const all = [...applied.values()].flat();
     const stored = async () => (await cluster.read(all)).map(withoutBookkeeping);
     const before = await stored();
-    for (const resources of applied.values()) await cluster.apply(resources);
+    for (const [name, resources] of applied) await cluster.apply(resources, managerOf(name));
     expect(await stored()).toEqual(before);
   });
 

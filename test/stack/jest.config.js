@@ -7,7 +7,7 @@ export default {
   rootDir: '../..',
   testMatch: ['<rootDir>/test/stack/*.check.ts'],
   testSequencer: '@jest/test-sequencer',
-  maxWorkers: 2,
+  maxWorkers: 3, // the log rules wait for minutes of their own
   testTimeout: 60_000,
   verbose: true,
 };
