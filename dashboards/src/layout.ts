@@ -40,7 +40,7 @@ export interface Row {
   panels: PlacedPanel[];
 }
 
-/** A dashboard as it stands in a file: with the inputs that Grafana asks for when somebody imports it by hand. */
+/** A dashboard as it is in a file: with the inputs that Grafana asks for when it is imported by hand. */
 export type DashboardFile = Dashboard & { __inputs: object[]; __requires: object[] };
 
 /**

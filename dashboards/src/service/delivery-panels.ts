@@ -94,7 +94,7 @@ export function webhooks() {
     chart(
       {
         title: 'Answers by code',
-        description: '503 means that the database was away; the provider delivers again.',
+        description: '503 means that the database was unreachable; the provider delivers again.',
         runbook: 'webhook.md#activitysyncwebhookerrorbudgetfastburn',
       },
       'reqps',
