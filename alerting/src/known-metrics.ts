@@ -16,6 +16,7 @@ const FOREIGN_METRICS: Record<string, string[]> = {
   kube_pod_container_status_last_terminated_reason: ['reason'],
   kube_pod_container_status_waiting_reason: ['reason'],
   kube_pod_status_phase: ['phase'],
+  kube_pod_container_info: ['image'],
   kube_deployment_status_replicas_available: ['deployment'],
   kube_deployment_spec_replicas: ['deployment'],
   kube_pod_container_resource_limits: ['resource', 'unit'],
@@ -36,7 +37,14 @@ const FOREIGN_METRICS: Record<string, string[]> = {
   // CloudNativePG and its backup plugin
   cnpg_collector_up: ['cluster'],
   cnpg_pg_replication_lag: [],
+  cnpg_pg_replication_streaming_replicas: [],
+  cnpg_pg_database_xid_age: ['datname'],
+  cnpg_backends_max_tx_duration_seconds: ['datname', 'usename', 'application_name'],
+  cnpg_pg_stat_archiver_last_failed_time: [],
+  cnpg_pg_stat_archiver_last_archived_time: [],
   barman_cloud_cloudnative_pg_io_last_available_backup_timestamp: [],
+  // cert-manager; the namespace of the Certificate is exported_namespace, since the target has one of its own
+  certmanager_certificate_expiration_timestamp_seconds: ['exported_namespace', 'name'],
   // Velero
   velero_backup_last_successful_timestamp: ['schedule'],
   // Alertmanager
@@ -54,6 +62,10 @@ const FOREIGN_METRICS: Record<string, string[]> = {
   loki_prometheus_rule_evaluation_failures_total: ['rule_group'],
   loki_distributor_lines_received_total: ['tenant'],
   loki_distributor_bytes_received_total: ['tenant'],
+  loki_request_duration_seconds_count: ['route', 'status_code', 'method'],
+  // Loki's canary
+  loki_canary_entries_total: [],
+  loki_canary_missing_entries_total: [],
   // Alloy
   loki_write_dropped_entries_total: ['host', 'reason'],
   loki_write_sent_entries_total: ['host'],

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { stringify } from 'yaml';
+import { parse, stringify } from 'yaml';
 import type { RuleFile } from './rule-files.ts';
 
 const START_PATIENCE_MS = 60_000;
@@ -37,12 +37,17 @@ export async function startAlertmanager(options: {
   folder: string;
   config: object;
   webhookUrl: string;
+  /** Where Watchdog is sent; nowhere unless given. */
+  heartbeatUrl?: string;
   intervals?: Record<string, string>;
 }): Promise<LocalProgram> {
   const { program, folder, webhookUrl } = options;
   mkdirSync(join(folder, 'secrets'), { recursive: true });
   writeFileSync(join(folder, 'secrets/webhook-url'), webhookUrl);
-  let text = stringify(options.config).replace(/\/etc\/alertmanager\/secrets\/[^/]+/, join(folder, 'secrets'));
+  let text = stringify(withHeartbeatAddress(options.config, options.heartbeatUrl)).replace(
+    /\/etc\/alertmanager\/secrets\/[^/]+/,
+    join(folder, 'secrets'),
+  );
   for (const [name, value] of Object.entries(options.intervals ?? {})) {
     text = text.replace(new RegExp(`${name}: \\S+`), `${name}: ${value}`);
   }
@@ -60,6 +65,15 @@ export async function startAlertmanager(options: {
     { stdio: ['ignore', 'ignore', 'pipe'] },
   );
   return started(child, port, /Listening on/);
+}
+
+/**
+ * The configuration for Alertmanager 0.25, which reads no webhook's address from a file (0.26 does).
+ * @param heartbeatUrl what stands in place of the file
+ */
+export function withHeartbeatAddress(config: object, heartbeatUrl = 'http://127.0.0.1:1'): object {
+  const text = stringify(config).replace(/url_file: \S+\/heartbeat-url/, `url: ${heartbeatUrl}`);
+  return parse(text) as object;
 }
 
 /**

@@ -1,24 +1,46 @@
 import {
+  type AnnotationQuery,
   type Dashboard,
   DashboardBuilder,
   DashboardCursorSync,
   DashboardLinkBuilder,
   DashboardLinkType,
   DatasourceVariableBuilder,
+  QueryVariableBuilder,
   RowBuilder,
   TextBoxVariableBuilder,
+  VariableRefresh,
 } from '@grafana/grafana-foundation-sdk/dashboard';
 import { readSettings } from '../../k8s/src/read-layers.ts';
-import type { PlacedPanel } from './panels.ts';
+import { METRICS, type PlacedPanel } from './panels.ts';
 
 const ROW_WIDTH = 24;
+/** The value of both variables when a dashboard is opened for the first time. */
+const DEFAULT_SCOPE = 'activity-sync';
+
+/** Marks on each chart: when pods of another image came, and while an alert fired, those without a namespace included. */
+const ANNOTATIONS = [
+  annotation(
+    'Deployments',
+    'blue',
+    // An image that was not there two minutes ago; a restart or a further replica is no deployment.
+    'count by (image) (kube_pod_container_info{namespace=~"$namespace",container="activity-sync"}) unless count by (image) (kube_pod_container_info{namespace=~"$namespace",container="activity-sync"} offset 2m)',
+    '{{image}}',
+  ),
+  annotation(
+    'Alerts',
+    'red',
+    'ALERTS{namespace=~"$namespace|",alertstate="firing",alertname!~"Watchdog|InfoInhibitor"}',
+    '{{alertname}}',
+  ),
+];
 
 export interface Row {
   title: string;
   panels: PlacedPanel[];
 }
 
-/** A dashboard as it stands in a file: with the inputs that Grafana asks for when somebody imports it by hand. */
+/** A dashboard as it is in a file: with the inputs that Grafana asks for when it is imported by hand. */
 export type DashboardFile = Dashboard & { __inputs: object[]; __requires: object[] };
 
 /**
@@ -40,6 +62,10 @@ export function layOut(text: { uid: string; title: string; description: string }
     .readonly()
     .withVariable(dataSourceVariable('metrics', 'Metrics', 'prometheus', 'DS_METRICS'))
     .withVariable(dataSourceVariable('logs', 'Logs', 'loki', 'DS_LOGS'))
+    .withVariable(scopeVariable('namespace', 'Namespace', 'label_values(activity_sync_heap_limit_bytes, namespace)'))
+    .withVariable(
+      scopeVariable('job', 'Job', 'label_values(activity_sync_heap_limit_bytes{namespace=~"$namespace"}, job)'),
+    )
     .withVariable(
       new TextBoxVariableBuilder('runbooks').label('Runbooks').defaultValue(readSettings().RUNBOOK_BASE_URL ?? ''),
     )
@@ -55,6 +81,7 @@ export function layOut(text: { uid: string; title: string; description: string }
     );
   const dashboard = builder.build();
   dashboard.panels = placePanels(rows);
+  dashboard.annotations = { list: [...ANNOTATIONS] };
   return {
     __inputs: [
       {
@@ -100,6 +127,19 @@ function placePanels(rows: Row[]): NonNullable<Dashboard['panels']> {
     y += lineHeight;
   }
   return panels;
+}
+
+function scopeVariable(name: string, label: string, query: string): QueryVariableBuilder {
+  return new QueryVariableBuilder(name)
+    .label(label)
+    .query(query)
+    .datasource(METRICS)
+    .refresh(VariableRefresh.OnTimeRangeChanged)
+    .current({ selected: true, text: DEFAULT_SCOPE, value: DEFAULT_SCOPE });
+}
+
+function annotation(name: string, iconColor: string, expr: string, titleFormat: string): AnnotationQuery {
+  return { name, enable: true, iconColor, datasource: METRICS, expr, titleFormat, step: '1m' } as AnnotationQuery;
 }
 
 function dataSourceVariable(name: string, label: string, type: string, input: string): DatasourceVariableBuilder {

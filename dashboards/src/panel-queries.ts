@@ -19,7 +19,9 @@ export function panelQueries(dashboard: DashboardJson): PanelQuery[] {
   );
 }
 
-/** A query with the windows that Grafana would fill in, so that a parser or a server takes it. */
+/** A query with what Grafana would fill in, so that a parser or a server takes it: any namespace and job, and a window. */
 export function withoutGrafanaVariables(expr: string, window = '5m'): string {
-  return expr.replaceAll(/\$__(?:rate_interval|range|interval|auto)/g, window);
+  return expr
+    .replaceAll(/\$__(?:rate_interval|range|interval|auto)/g, window)
+    .replaceAll(/\$(?:namespace|job)\b/g, '.*');
 }

@@ -20,10 +20,14 @@ import { DataqueryBuilder as PrometheusQueryBuilder } from '@grafana/grafana-fou
 import { PanelBuilder as StatPanelBuilder } from '@grafana/grafana-foundation-sdk/stat';
 import { PanelBuilder as TablePanelBuilder } from '@grafana/grafana-foundation-sdk/table';
 import { PanelBuilder as TimeseriesPanelBuilder } from '@grafana/grafana-foundation-sdk/timeseries';
+import { scoped } from './scope.ts';
 
 export type { Dashboard };
 export const METRICS = { type: 'prometheus', uid: `\${metrics}` };
 export const LOGS = { type: 'loki', uid: `\${logs}` };
+
+/** Shortest step of a chart that counts: with `[$__interval]` no event is in two steps, and each step has several scrapes. */
+const COUNTING_STEP = '1m';
 
 /** A query and the legend of its series. */
 export type Query = readonly [expr: string, legend: string];
@@ -60,6 +64,7 @@ export function chart(
     .fillOpacity(options.isStacked ? 60 : 8)
     .legend(legendBelow())
     .targets(queries.map(metricQuery));
+  if (queries.some(([expr]) => expr.includes('[$__interval]'))) builder.interval(COUNTING_STEP);
   if (options.isStacked) builder.stacking({ build: () => ({ mode: StackingMode.Normal, group: 'A' }) });
   if (options.max !== undefined) builder.max(options.max);
   if (options.counted !== undefined)
@@ -96,14 +101,16 @@ export function figure(
     .unit(unit)
     .reduceOptions(new ReduceDataOptionsBuilder().calcs(['lastNotNull']))
     .thresholds(new ThresholdsConfigBuilder().mode(ThresholdsMode.Absolute).steps(steps as never))
-    .targets([new PrometheusQueryBuilder().expr(expr).legendFormat('').instant().refId('A').datasource(METRICS)]);
+    .targets([
+      new PrometheusQueryBuilder().expr(scoped(expr)).legendFormat('').instant().refId('A').datasource(METRICS),
+    ]);
   return placed(withText(builder, text).datasource(METRICS).build(), text.width ?? 4, 4);
 }
 
 /** The newest values of some series as rows. */
 export function table(text: PanelText, query: Query): PlacedPanel {
   const target = new PrometheusQueryBuilder()
-    .expr(query[0])
+    .expr(scoped(query[0]))
     .legendFormat(query[1])
     .instant()
     .refId('A')
@@ -140,7 +147,7 @@ export function alertList(text: PanelText, nameFilter: string): PlacedPanel {
 
 function metricQuery([expr, legend]: Query, index: number): Builder<Dataquery> {
   return new PrometheusQueryBuilder()
-    .expr(expr)
+    .expr(scoped(expr))
     .legendFormat(legend)
     .range()
     .refId(String.fromCharCode(65 + index))
@@ -150,10 +157,10 @@ function metricQuery([expr, legend]: Query, index: number): Builder<Dataquery> {
 function legendBelow() {
   return {
     build: () => ({
-      displayMode: LegendDisplayMode.List,
+      displayMode: LegendDisplayMode.Table,
       placement: LegendPlacement.Bottom,
       showLegend: true,
-      calcs: [],
+      calcs: ['lastNotNull', 'mean', 'max'],
     }),
   };
 }

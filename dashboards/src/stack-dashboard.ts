@@ -9,7 +9,7 @@ export function stackDashboard(): DashboardFile {
       uid: 'activity-sync-stack',
       title: 'Activity Sync platform',
       description:
-        'The monitoring stack itself, and the pods, volumes, database and GitOps objects that the service stands on.',
+        'The monitoring stack itself, and the pods, volumes, database and GitOps objects that the service runs on.',
     },
     [
       { title: 'Alert path', panels: alertPath() },

@@ -13,7 +13,7 @@ export function renderDashboards(): Map<string, string> {
   ]);
 }
 
-/** Writes dashboards/*.json anew. */
+/** Writes dashboards/*.json. */
 export function writeDashboards(): void {
   for (const [file, text] of renderDashboards()) writeFileSync(join(import.meta.dirname, '..', file), text);
 }

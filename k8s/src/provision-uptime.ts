@@ -9,6 +9,15 @@ import { UptimeKuma, UptimeKumaError, type UptimeMonitor, type UptimeNotificatio
 export interface UptimeState {
   notification: { name: string; webhookUrl: string };
   monitors: { name: string; url: string; intervalSeconds: number }[];
+  /** A push monitor: down when nothing has called its address, which ends in `token`, for the interval. */
+  heartbeat?: { name: string; token: string; intervalSeconds: number };
+}
+
+/** What differs between an HTTP(s) monitor and a push monitor. */
+interface WantedMonitor {
+  name: string;
+  interval: number;
+  fields: { type: 'http'; url: string } | { type: 'push'; pushToken: string };
 }
 
 const DECLARED = join(import.meta.dirname, '../monitoring/uptime-monitors.yaml');
@@ -17,12 +26,13 @@ const TIMEOUT_MS = 15_000;
 const NOTIFICATION_TYPE = 'slack';
 const USAGE = `Brings the uptime monitor to the state of k8s/monitoring/uptime-monitors.yaml.
 
-  npm run uptime:provision -- --password-file <file> --webhook-url-file <file> [--url <url>] [--username <name>]
+  npm run uptime:provision -- --password-file <file> --webhook-url-file <file> --heartbeat-url-file <file> [--url <url>] [--username <name>]
 
   --url               where the uptime monitor answers (https://<UPTIME_HOST> of the settings)
   --username          its admin account, created on a first visit (admin)
   --password-file     file with the account's password
   --webhook-url-file  file with the channel's webhook URL
+  --heartbeat-url-file  file with the address that the Alertmanager's Watchdog is sent to
 `;
 
 /**
@@ -39,11 +49,22 @@ export async function provisionUptime(
   try {
     const changes = isNewAccount ? [`created the account ${server.username}`] : [];
     const notificationId = await ensureNotification(session, state.notification, changes);
-    for (const monitor of state.monitors) await ensureMonitor(session, monitor, notificationId, changes);
+    for (const monitor of wantedMonitors(state)) await ensureMonitor(session, monitor, notificationId, changes);
     return changes;
   } finally {
     session.close();
   }
+}
+
+function wantedMonitors({ monitors, heartbeat }: UptimeState): WantedMonitor[] {
+  const http = monitors.map(({ name, url, intervalSeconds }) => ({
+    name,
+    interval: intervalSeconds,
+    fields: { type: 'http' as const, url },
+  }));
+  if (heartbeat === undefined) return http;
+  const { name, token, intervalSeconds } = heartbeat;
+  return [...http, { name, interval: intervalSeconds, fields: { type: 'push', pushToken: token } }];
 }
 
 async function ensureNotification(
@@ -67,12 +88,12 @@ async function ensureNotification(
 
 async function ensureMonitor(
   session: UptimeKuma,
-  wanted: UptimeState['monitors'][number],
+  wanted: WantedMonitor,
   notificationId: number,
   changes: string[],
 ): Promise<void> {
   const found = onlyOne(session.monitors(), wanted.name, 'monitors');
-  const fields = { type: 'http', url: wanted.url, interval: wanted.intervalSeconds };
+  const fields = { ...wanted.fields, interval: wanted.interval };
   if (found === undefined) {
     await session.addMonitor(newMonitor(wanted, notificationId));
     changes.push(`added the monitor ${wanted.name}`);
@@ -85,17 +106,18 @@ async function ensureMonitor(
   changes.push(`changed the monitor ${wanted.name}`);
 }
 
-function newMonitor(wanted: UptimeState['monitors'][number], notificationId: number): Omit<UptimeMonitor, 'id'> {
+function newMonitor({ name, interval, fields }: WantedMonitor, notificationId: number): Omit<UptimeMonitor, 'id'> {
   return {
-    type: 'http',
-    name: wanted.name,
-    url: wanted.url,
+    name,
+    url: 'https://', // what Uptime Kuma's own page sends for a push monitor
+    ...fields,
     method: 'GET',
-    interval: wanted.intervalSeconds,
-    retryInterval: wanted.intervalSeconds,
+    interval,
+    retryInterval: interval,
     resendInterval: 0,
-    maxretries: 1,
-    timeout: Math.round(wanted.intervalSeconds * 0.8),
+    // A request may fail once. A heartbeat is sent three times within its interval already.
+    maxretries: fields.type === 'http' ? 1 : 0,
+    timeout: Math.round(interval * 0.8),
     maxredirects: 10,
     accepted_statuscodes: ['200-299'],
     notificationIDList: { [notificationId]: true },
@@ -148,17 +170,20 @@ export async function runUptimeProvision(args: string[], print: (line: string) =
       username: { type: 'string', default: 'admin' },
       'password-file': { type: 'string' },
       'webhook-url-file': { type: 'string' },
+      'heartbeat-url-file': { type: 'string' },
     },
   });
-  const { 'password-file': passwordFile, 'webhook-url-file': webhookUrlFile } = values;
-  if (passwordFile === undefined || webhookUrlFile === undefined) {
+  const passwordFile = values['password-file'];
+  const webhookUrlFile = values['webhook-url-file'];
+  const heartbeatUrlFile = values['heartbeat-url-file'];
+  if (passwordFile === undefined || webhookUrlFile === undefined || heartbeatUrlFile === undefined) {
     print(USAGE);
     return 2;
   }
   const settings = readSettings();
-  const state = readDeclaredState(settings, firstLine(webhookUrlFile));
   const url = values.url ?? `https://${settings.UPTIME_HOST}`;
   try {
+    const state = readDeclaredState(settings, firstLine(webhookUrlFile), firstLine(heartbeatUrlFile));
     const changes = await provisionUptime({ url, username: values.username, password: firstLine(passwordFile) }, state);
     for (const change of changes) print(change);
     print(
@@ -171,14 +196,36 @@ export async function runUptimeProvision(args: string[], print: (line: string) =
   }
 }
 
-/** The declared monitors with the cluster's hosts filled in. */
-export function readDeclaredState(settings: Record<string, string>, webhookUrl: string): UptimeState {
+/**
+ * The declared monitors with the cluster's hosts filled in.
+ * @param heartbeatUrl an address of Uptime Kuma, `…/api/push/<token>`
+ * @throws UptimeKumaError when the heartbeat's address has no token
+ */
+export function readDeclaredState(
+  settings: Record<string, string>,
+  webhookUrl: string,
+  heartbeatUrl: string,
+): UptimeState {
   const text = readFileSync(DECLARED, 'utf8').replaceAll(
     /\$\{(\w+)\}/g,
     (placeholder, name: string) => settings[name] ?? placeholder,
   );
-  const declared = parse(text) as { notification: string; monitors: UptimeState['monitors'] };
-  return { notification: { name: declared.notification, webhookUrl }, monitors: declared.monitors };
+  const declared = parse(text) as {
+    notification: string;
+    monitors: UptimeState['monitors'];
+    heartbeat: { name: string; intervalSeconds: number };
+  };
+  const token = /\/api\/push\/(\w{32,})$/.exec(heartbeatUrl)?.[1];
+  if (token === undefined) {
+    throw new UptimeKumaError(
+      'The address of the heartbeat must end in /api/push/ and a token of 32 or more letters and digits (openssl rand -hex 16)',
+    );
+  }
+  return {
+    notification: { name: declared.notification, webhookUrl },
+    monitors: declared.monitors,
+    heartbeat: { ...declared.heartbeat, token },
+  };
 }
 
 function firstLine(file: string): string {

@@ -16,7 +16,7 @@ const PACKAGES: Record<string, string> = {
 };
 
 /** Kinds without a published schema; their checks say so. */
-export const WITHOUT_SCHEMA = ['barmancloud.cnpg.io/v1 ObjectStore'];
+export const WITHOUT_SCHEMA = ['barmancloud.cnpg.io/v1 ObjectStore', 'cert-manager.io/v1 Certificate'];
 
 /** The module that holds the model of a resource's kind, or undefined when there is none. */
 export function modelModule({ apiVersion, kind }: Resource): string | undefined {

@@ -118,14 +118,14 @@ describe('an alert in the Alertmanager as it is shipped', () => {
     if (!isPossible) return;
     const { message, afterMs } = await asShipped.told;
     expect(afterMs).toBeLessThan(GROUP_WAIT_MS + 3000);
-    expect(message.attachments[0]?.title).toBe('FIRING (1): TestAlert');
+    expect(message.attachments[0]?.title).toBe('FIRING (1): TestAlert in monitoring');
     expect(message.attachments[0]?.text).toContain('Somebody tests whether alerts reach this channel.');
     expect(message.channel).toBe('#alerts');
 
     const { sentAt } = asShipped;
     await sendTestAlert(asShipped.alertmanager.url, { now: sentAt, lastsMs: Date.now() - sentAt });
     const end = await asShipped.channel.nextMessage();
-    expect(end.attachments[0]?.title).toBe('RESOLVED: TestAlert');
+    expect(end.attachments[0]?.title).toBe('RESOLVED: TestAlert in monitoring');
     const titles = asShipped.channel.received.map(({ attachments }) => attachments[0]?.title);
     expect(titles.join()).not.toContain('Watchdog');
   }, 60_000);

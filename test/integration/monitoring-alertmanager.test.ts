@@ -7,13 +7,15 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { stringify } from 'yaml';
 import { findProgram } from '../../alerting/src/find-program.ts';
+import { startAlertmanager, withHeartbeatAddress } from '../../alerting/src/local-stack.ts';
 import { readAlertmanagerConfig, readSettings } from '../../k8s/src/read-layers.ts';
 import { runAlertTest } from '../../src/cli/alert-test.ts';
+import { until } from '../support/until.ts';
 
 const amtool = findProgram('amtool', 'prometheus-alertmanager', 'the configuration and the routes of the Alertmanager');
-const config = readAlertmanagerConfig() as {
+const config = withHeartbeatAddress(readAlertmanagerConfig()) as {
   route: object;
-  receivers: { name: string; slack_configs?: { api_url_file: string }[] }[];
+  receivers: { name: string; webhook_configs?: object[]; slack_configs?: { api_url_file: string }[] }[];
 };
 
 let folder: string;
@@ -25,8 +27,8 @@ afterAll(() => rmSync(folder, { recursive: true }));
 describe('the configuration of the Alertmanager', () => {
   it('waits 30 seconds for a group and reads the webhook URL from the mounted secret', () => {
     expect(config.route).toMatchObject({ group_wait: '30s' });
-    expect(config.receivers.map(({ name }) => name)).toEqual(['null', 'channel']);
-    expect(config.receivers[1]?.slack_configs?.[0]?.api_url_file).toBe(
+    expect(config.receivers.map(({ name }) => name)).toEqual(['null', 'heartbeat', 'channel']);
+    expect(config.receivers[2]?.slack_configs?.[0]?.api_url_file).toBe(
       `/etc/alertmanager/secrets/${readSettings().ALERT_WEBHOOK_SECRET}/webhook-url`,
     );
   });
@@ -38,7 +40,7 @@ describe('the configuration of the Alertmanager', () => {
   });
 
   it.each([
-    ['the liveness alert nowhere', ['alertname=Watchdog', 'severity=none'], 'null'],
+    ['the liveness alert nowhere but to its monitor', ['alertname=Watchdog', 'severity=none'], 'heartbeat,null'],
     ['the helper alert nowhere', ['alertname=InfoInhibitor', 'severity=none'], 'null'],
     ['a critical alert to the channel', ['alertname=ActivitySyncQueueStalled', 'severity=critical'], 'channel'],
     ['a warning to the channel', ['alertname=VolumeFilling', 'severity=warning', 'namespace=monitoring'], 'channel'],
@@ -52,6 +54,71 @@ describe('the configuration of the Alertmanager', () => {
       { stdio: 'pipe' },
     );
     expect(routed.toString().trim()).toBe(receiver);
+  });
+});
+
+describe('the inhibition rules', () => {
+  const program = findProgram(
+    'prometheus-alertmanager',
+    'prometheus-alertmanager',
+    'that a cause silences what follows',
+  );
+
+  /** Which alerts an Alertmanager holds back while it has all of them, each as `name namespace`. */
+  async function inhibited(alerts: string[]): Promise<string[]> {
+    const alertmanager = await startAlertmanager({
+      program: program as string,
+      folder: mkdtempSync(join(folder, 'inhibition-')),
+      config,
+      webhookUrl: 'http://127.0.0.1:1',
+    });
+    try {
+      const body = alerts.map((alert) => {
+        const [alertname, namespace] = alert.split(' ');
+        return { labels: { alertname, namespace, severity: 'critical' }, annotations: {} };
+      });
+      const headers = { 'content-type': 'application/json' };
+      await fetch(`${alertmanager.url}/api/v2/alerts`, { method: 'POST', headers, body: JSON.stringify(body) });
+      type Known = { labels: { alertname: string; namespace: string }; status: { state: string } }[];
+      const read = async () => (await (await fetch(`${alertmanager.url}/api/v2/alerts`)).json()) as Known;
+      let known = await read();
+      // Every group is looked at once after group_wait; until then an alert is unprocessed.
+      await until(async () => {
+        known = await read();
+        return known.length === alerts.length && known.every(({ status }) => status.state !== 'unprocessed');
+      }, 'every alert being looked at');
+      return known
+        .filter(({ status }) => status.state === 'suppressed')
+        .map(({ labels }) => `${labels.alertname} ${labels.namespace}`)
+        .sort();
+    } finally {
+      await alertmanager.stop();
+    }
+  }
+
+  it('hold back what follows from an unreachable database, in its namespace alone', async () => {
+    if (!program) return;
+    const answer = await inhibited([
+      'ActivitySyncDatabaseAway prod',
+      'ActivitySyncWebhookErrorBudgetFastBurn prod',
+      'ActivitySyncQueueStalled prod',
+      'LogDatabaseUnreachable prod',
+      'ActivitySyncProviderBlocked prod',
+      'DatabaseInstanceDown prod',
+      'ActivitySyncWebhookErrorBudgetFastBurn staging',
+    ]);
+    expect(answer).toEqual([
+      'ActivitySyncQueueStalled prod',
+      'ActivitySyncWebhookErrorBudgetFastBurn prod',
+      'LogDatabaseUnreachable prod',
+    ]);
+  });
+
+  it('hold back the slower tiers of an error budget while a faster one burns', async () => {
+    if (!program) return;
+    const tier = (name: string, namespace = 'prod') => `ActivitySyncWebhookErrorBudget${name} ${namespace}`;
+    const all = [tier('FastBurn'), tier('SlowBurn'), tier('Draining'), tier('AtRisk'), tier('AtRisk', 'staging')];
+    expect(await inhibited(all)).toEqual([tier('AtRisk'), tier('Draining'), tier('SlowBurn')]);
   });
 });
 

@@ -10,6 +10,8 @@ import {
 } from '../../k8s/src/provision-uptime.ts';
 
 const PASSWORD = 'correct horse battery staple 9';
+const TOKEN = '0123456789abcdef0123456789abcdef';
+const HEARTBEAT_URL = `http://uptime-kuma.monitoring:3001/api/push/${TOKEN}`;
 const STATE: UptimeState = {
   notification: { name: 'Channel', webhookUrl: 'https://hooks.example.com/services/T/B/x' },
   monitors: [
@@ -102,19 +104,51 @@ describe('provisioning the uptime monitor', () => {
   });
 });
 
+describe('the heartbeat of the alert path', () => {
+  const withHeartbeat = { ...STATE, heartbeat: { name: 'Alert path', token: TOKEN, intervalSeconds: 180 } };
+
+  it('is a push monitor that notifies the channel, and is left alone the second time', async () => {
+    await provision(withHeartbeat);
+    expect([...uptime.monitors.values()].at(-1)).toMatchObject({
+      type: 'push',
+      name: 'Alert path',
+      pushToken: TOKEN,
+      interval: 180,
+      maxretries: 0,
+      notificationIDList: { 1: true },
+    });
+    expect(await provision(withHeartbeat)).toEqual([]);
+  });
+
+  it('takes a new token', async () => {
+    await provision(withHeartbeat);
+    const rotated = { ...withHeartbeat, heartbeat: { ...withHeartbeat.heartbeat, token: 'f'.repeat(32) } };
+    expect(await provision(rotated)).toEqual(['changed the monitor Alert path']);
+    expect([...uptime.monitors.values()].at(-1)).toMatchObject({ pushToken: 'f'.repeat(32) });
+  });
+});
+
 describe('the declared state', () => {
-  it('watches the service and the dashboard tool every minute under the hosts of the settings', () => {
-    const { monitors } = readDeclaredState(
-      { APP_HOST: 'a.example.com', GRAFANA_HOST: 'g.example.com' },
-      'https://hooks.example.com/x',
-    );
+  const settings = { APP_HOST: 'a.example.com', GRAFANA_HOST: 'g.example.com', STACK_RELEASE_NAME: 'stack' };
+  const declared = (heartbeatUrl: string) => readDeclaredState(settings, 'https://hooks.example.com/x', heartbeatUrl);
+
+  it('watches the service, the dashboard tool and the three servers of the alert path every minute', () => {
+    const { monitors } = declared(HEARTBEAT_URL);
     expect(monitors).toEqual([
       { name: 'Activity Sync', url: 'https://a.example.com/healthz', intervalSeconds: 60 },
       { name: 'Grafana', url: 'https://g.example.com/api/health', intervalSeconds: 60 },
+      { name: 'Prometheus', url: 'http://stack-prometheus.monitoring:9090/-/ready', intervalSeconds: 60 },
+      { name: 'Alertmanager', url: 'http://stack-alertmanager.monitoring:9093/-/ready', intervalSeconds: 60 },
+      { name: 'Loki', url: 'http://loki.monitoring:3100/ready', intervalSeconds: 60 },
     ]);
   });
 
-  it('needs the two secrets from files, never from the command line', async () => {
+  it("expects the Alertmanager's heartbeat at the address that the Alertmanager is given", () => {
+    expect(declared(HEARTBEAT_URL).heartbeat).toEqual({ name: 'Alert path', token: TOKEN, intervalSeconds: 180 });
+    expect(() => declared('http://uptime-kuma:3001/api/push/short')).toThrow('must end in /api/push/ and a token');
+  });
+
+  it('needs the three secrets from files, never from the command line', async () => {
     const lines: string[] = [];
     expect(await runUptimeProvision([], (line) => lines.push(line))).toBe(2);
     expect(lines.join('\n')).toContain('--webhook-url-file <file>');

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -37,12 +37,11 @@ describe('an empty cluster with Flux', () => {
   it('takes every kubectl command of the installation in docs/monitoring.md, in its order', () => {
     const folder = mkdtempSync(join(tmpdir(), 'installation-'));
     symlinkSync(join(root, 'k8s'), join(folder, 'k8s'));
-    copyFileSync(cluster.certificate.cert, join(folder, 'wildcard.crt'));
-    copyFileSync(cluster.certificate.key, join(folder, 'wildcard.key'));
-    for (const name of ['webhook-url', 'velero-credentials']) writeFileSync(join(folder, name), 'a secret');
-    for (const name of ['service.env', 'backup.env']) writeFileSync(join(folder, name), 'NAME=value\n');
+    for (const name of ['webhook-url', 'heartbeat-url', 'velero-credentials'])
+      writeFileSync(join(folder, name), 'a secret');
+    for (const name of ['service.env', 'web.env', 'backup.env']) writeFileSync(join(folder, name), 'NAME=value\n');
     const commands = installationCommands().filter((command) => command.startsWith('kubectl '));
-    expect(commands.length).toBeGreaterThan(7);
+    expect(commands.length).toBeGreaterThan(6);
     const env = {
       PATH: `${dirname(findBuilt('kubectl'))}:${process.env.PATH}`,
       KUBECONFIG: cluster.kubeconfig,
@@ -53,7 +52,8 @@ describe('an empty cluster with Flux', () => {
 
   it('has every secret that a manifest refers to, after that installation or by an operator', async () => {
     const { stdout } = await cluster.kubectl(['get', 'secrets', '-A', '-o', 'jsonpath={.items[*].metadata.name}']);
-    const there = [...stdout.split(' '), 'activity-sync-db-app']; // by the database's operator
+    const byOperators = ['activity-sync-db-app', 'activity-sync-db-ca', readSettings().WILDCARD_TLS_SECRET];
+    const there = [...stdout.split(' '), ...byOperators];
     const named = layers.flatMap(({ resources }) => [
       ...JSON.stringify(resources).matchAll(
         /"(?:secretRef|secretKeyRef|accessKeyId|secretAccessKey)":\{"name":"([^"]+)"/g,

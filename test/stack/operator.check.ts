@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse, stringify } from 'yaml';
-import { freePort, type LocalProgram, started } from '../../alerting/src/local-stack.ts';
+import { freePort, type LocalProgram, started, withHeartbeatAddress } from '../../alerting/src/local-stack.ts';
 import { alertsOf, readRuleFiles } from '../../alerting/src/rule-files.ts';
 import type { Resource } from '../../k8s/src/read-layers.ts';
 import { findBuilt } from '../../tools/programs.ts';
@@ -169,7 +169,7 @@ describe('the operator', () => {
       ])
         .toString()
         .trim();
-    expect([routed('Watchdog'), routed('ActivitySyncAbsent')]).toEqual(['null', 'channel']);
+    expect([routed('Watchdog'), routed('ActivitySyncAbsent')]).toEqual(['heartbeat,null', 'channel']);
   });
 
   it('has accepted all of it: no object is refused in its log', () => {
@@ -301,7 +301,7 @@ async function runPrometheus(text: string, proxy: Server): Promise<LocalProgram>
 /** Runs the generated configuration with the secret's mount in this folder. */
 async function runAlertmanager(text: string): Promise<LocalProgram> {
   const file = join(folder, 'alertmanager.yaml');
-  writeFileSync(file, text);
+  writeFileSync(file, stringify(withHeartbeatAddress(parse(text))));
   const port = await freePort();
   const child = spawn(
     'prometheus-alertmanager',

@@ -102,6 +102,58 @@ describe('every query of the dashboards', () => {
   });
 });
 
+describe('the scope of a dashboard', () => {
+  const own = /^(activity_sync_|nodejs_|process_)/;
+
+  it.each(dashboards)('of $file is a namespace and a job, which the reader chooses', ({ dashboard }) => {
+    const names = dashboard.templating.list.map(({ name }: { name: string }) => name);
+    expect(names).toEqual(['metrics', 'logs', 'namespace', 'job', 'runbooks']);
+  });
+
+  it.each(queries.filter(({ language }) => language === 'promql'))(
+    '$panel: $expr keeps staging apart from production',
+    ({ expr }) => {
+      for (const { metric, labels } of metricSelectors(withoutGrafanaVariables(expr))) {
+        if (own.test(metric)) expect(labels).toEqual(expect.arrayContaining(['namespace', 'job']));
+        if (/^activity_sync:/.test(metric)) expect(labels).toContain('namespace');
+      }
+      expect(expr).not.toContain('namespace="activity-sync"');
+    },
+  );
+
+  it('does not narrow what the dashboard of the stack shows of all: targets, and the liveness alert', () => {
+    const [, stack] = dashboards;
+    const exprs = panelQueries(stack?.dashboard).map(({ expr }) => expr);
+    expect(exprs).toContain('sum by (job) (1 - up)');
+    expect(exprs).toContain('count(ALERTS{alertname="Watchdog",alertstate="firing"}) or vector(0)');
+  });
+
+  it.each(dashboards)('holds for the marks on the charts of $file: deployments and alerts', ({ dashboard }) => {
+    const marks: { name: string; expr: string }[] = dashboard.annotations.list;
+    expect(marks.map(({ name }) => name)).toEqual(['Deployments', 'Alerts']);
+    for (const { expr } of marks) {
+      expect(findPromqlProblems(withoutGrafanaVariables(expr))).toEqual([]);
+      for (const { metric, labels } of metricSelectors(withoutGrafanaVariables(expr))) {
+        expect([...catalogue.keys()]).toContain(metric);
+        expect(labels).toContain('namespace');
+      }
+    }
+  });
+});
+
+describe('a chart that counts', () => {
+  type ChartJson = { title: string; type: string; interval?: string; targets?: { expr: string }[] };
+  const charts: ChartJson[] = dashboards
+    .flatMap(({ dashboard }) => dashboard.panels)
+    .filter(({ type }: { type: string }) => type === 'timeseries');
+  const counting = charts.filter(({ targets = [] }) => targets.some(({ expr }) => /\bincrease\(/.test(expr)));
+
+  it.each(counting)('$title has each event in one step, and steps of several scrapes', ({ targets = [], interval }) => {
+    for (const { expr } of targets) expect(expr).not.toMatch(/increase\([^[]*\[\$__rate_interval\]/);
+    expect(interval).toBe('1m');
+  });
+});
+
 describe('what a panel shows', () => {
   type PanelJson = {
     title: string;

@@ -50,6 +50,7 @@ describe('the layers', () => {
     Cluster: 'operators',
     ScheduledBackup: 'operators',
     ObjectStore: 'operators',
+    Certificate: 'operators',
     HelmRelease: 'sources',
   };
 
@@ -83,6 +84,7 @@ describe('the charts', () => {
 
   it.each(releases)('$name is pinned, and its repository is declared', ({ resource }) => {
     expect(resource.spec.chart.spec.version).toMatch(/^v?\d+\.\d+\.\d+$/);
+    expect(resource.spec.timeout).toBe('15m');
     findResource('HelmRepository', resource.spec.chart.spec.sourceRef.name);
   });
 
@@ -120,6 +122,28 @@ describe('the charts', () => {
     for (const tls of [grafana.tls, uptime.tls]) expect(tls[0].secretName).toBe(settings.WILDCARD_TLS_SECRET);
   });
 
+  it('find the wildcard certificate in each namespace that has an ingress', () => {
+    const certificates = resources.filter(({ resource }) => resource.kind === 'Certificate');
+    expect(certificates.map(({ resource }) => resource.metadata.namespace)).toEqual(['monitoring', 'activity-sync']);
+    for (const { resource } of certificates) {
+      expect(resource.spec.secretName).toBe(settings.WILDCARD_TLS_SECRET);
+      expect(resource.spec.dnsNames).toEqual([`*.${settings.WILDCARD_DOMAIN}`]);
+    }
+    for (const host of [settings.APP_HOST, settings.GRAFANA_HOST, settings.UPTIME_HOST])
+      expect(host).toMatch(/^[^.]+\./);
+  });
+
+  it('drop the oldest metrics before their volume is full', () => {
+    const { retentionSize, storageSpec } = values('kube-prometheus-stack').prometheus.prometheusSpec;
+    const volume = Number.parseInt(storageSpec.volumeClaimTemplate.spec.resources.requests.storage, 10) * 1.074; // GiB
+    expect(Number.parseInt(retentionSize, 10) / volume).toBeLessThanOrEqual(0.8);
+  });
+
+  it('read the logs of static pods too, whose folders have the hash of their file in place of the uid', () => {
+    const content: string = values('alloy').alloy.configMap.content;
+    expect(content).toContain('__meta_kubernetes_pod_annotation_kubernetes_io_config_hash');
+  });
+
   it('offer metrics and logs as data sources', () => {
     const { sidecar, additionalDataSources } = values('kube-prometheus-stack').grafana;
     expect(sidecar.datasources.url).toBe(`http://${settings.STACK_RELEASE_NAME}-prometheus:9090`);
@@ -128,8 +152,25 @@ describe('the charts', () => {
 
   it('are tuned: no overcommit alerts, no scraping of the network proxy', () => {
     const stack = values('kube-prometheus-stack');
-    expect(stack.defaultRules.disabled).toEqual({ KubeMemoryOvercommit: true, KubeCPUOvercommit: true });
+    expect(stack.defaultRules.disabled).toMatchObject({ KubeMemoryOvercommit: true, KubeCPUOvercommit: true });
     expect(stack.kubeProxy.enabled).toBe(false);
+  });
+
+  it('say nothing that a rule of ours says too', () => {
+    const ours: Record<string, string> = {
+      KubePodCrashLooping: 'PodCrashLooping',
+      KubePersistentVolumeFillingUp: 'VolumeFilling',
+      AlertmanagerFailedToSendAlerts: 'AlertDeliveryFailing',
+      AlertmanagerFailedReload: 'AlertmanagerConfigurationRefused',
+      PrometheusRuleFailures: 'MetricRulesFailing',
+      PrometheusNotConnectedToAlertmanagers: 'AlertSendingFailing',
+      PrometheusErrorSendingAlertsToSomeAlertmanagers: 'AlertSendingFailing',
+    };
+    const { disabled } = values('kube-prometheus-stack').defaultRules;
+    const { KubeMemoryOvercommit: _, KubeCPUOvercommit: __, ...doubles } = disabled;
+    expect(Object.keys(doubles).sort()).toEqual(Object.keys(ours).sort());
+    const names = alertsOf(readRuleFiles()).map(({ alert }) => alert);
+    for (const alert of Object.values(ours)) expect(names).toContain(alert);
   });
 
   it('run one log store with caches that fit, and one collector on each node', () => {
@@ -142,12 +183,23 @@ describe('the charts', () => {
     expect(values('alloy-events').controller).toEqual({ type: 'deployment', replicas: 1 });
   });
 
+  it('keep each commit of the database on two machines, and more than a day of WAL', () => {
+    const { instances, walStorage, postgresql, affinity, ...spec } = findResource('Cluster', 'activity-sync-db').spec;
+    expect(instances).toBe(3);
+    expect(affinity.podAntiAffinityType).toBe('required');
+    expect(postgresql.synchronous).toEqual({ method: 'any', number: 1, dataDurability: 'required' });
+    expect(spec).not.toHaveProperty('minSyncReplicas');
+    expect(walStorage.size).toBe('20Gi');
+  });
+
   it('back up the volumes of the stack each night', () => {
     const { schedules } = values('velero');
     expect(schedules['monitoring-volumes'].template).toMatchObject({
       includedNamespaces: ['monitoring'],
       snapshotVolumes: true,
+      snapshotMoveData: true,
     });
+    expect(values('velero').deployNodeAgent).toBe(true);
     expect(findResource('ScheduledBackup', 'activity-sync-db-nightly').spec.cluster.name).toBe('activity-sync-db');
   });
 });

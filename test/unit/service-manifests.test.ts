@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { BlockList } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { createParts } from '../../src/compose/parts.ts';
@@ -10,10 +11,10 @@ import { createRefusedTries } from '../../src/http/refused-tries.ts';
 import { createPagesRouter } from '../../src/http/routes/pages.ts';
 import { createSignIn } from '../../src/http/sign-in.ts';
 import { readConfig } from '../../src/infra/config.ts';
-import { VARIABLES } from '../../src/infra/config-variables.ts';
+import { ROLES, VARIABLES } from '../../src/infra/config-variables.ts';
 import { openDatabase } from '../../src/infra/database.ts';
 import { createSilentLogger } from '../../src/infra/logger.ts';
-import { findResource, settings } from '../support/manifests.ts';
+import { findResource, resources, settings } from '../support/manifests.ts';
 import { ENCRYPTION_KEY, testEnvironment } from '../support/service.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -42,7 +43,8 @@ describe('the service', () => {
   });
 
   it('sets only variables that the service knows', () => {
-    const known = [...Object.keys(VARIABLES), 'NODE_OPTIONS'];
+    // The second is the operator's address of the database, from which DATABASE_URL is made.
+    const known = [...Object.keys(VARIABLES), 'NODE_OPTIONS', 'DATABASE_SECRET_URI'];
     const set = [
       ...Object.keys(findResource('ConfigMap', 'activity-sync').data),
       ...podSpecs.flatMap((spec) => spec.containers[0].env.map(({ name }: { name: string }) => name)),
@@ -56,7 +58,87 @@ describe('the service', () => {
         .find(({ name }: { name: string }) => name === 'SERVICE_ROLES')
         .value.split(','),
     );
-    expect(roles.sort()).toEqual(['delivery', 'fetch', 'polling', 'thumbnail', 'web']);
+    expect(roles.sort()).toEqual([...ROLES].sort());
+  });
+
+  it('gives each process the secrets of its role: the tokens that are checked by web processes to no worker', () => {
+    const secrets = podSpecs.map(({ containers }) =>
+      (containers[0].envFrom ?? []).flatMap(({ secretRef }: { secretRef?: { name: string } }) => secretRef?.name ?? []),
+    );
+    expect(secrets).toEqual([['activity-sync', 'activity-sync-web'], ['activity-sync'], []]);
+  });
+
+  it('starts with the secrets of its role', () => {
+    const ofAll = { PROVIDER_CLIENT_ID: '1', PROVIDER_CLIENT_SECRET: 's', TOKEN_ENCRYPTION_KEY: ENCRYPTION_KEY };
+    const ofWeb = { PROVIDER_VERIFY_TOKEN: 'v', ADMIN_TOKEN: 'a-token-of-the-admins' };
+    const { data } = findResource('ConfigMap', 'activity-sync');
+    const start = (roles: string, secrets: object) =>
+      readConfig({
+        ...data,
+        ...secrets,
+        SERVICE_ROLES: roles,
+        DATABASE_URL: 'postgres://db.example.com/activity_sync',
+      });
+    const [web, worker] = workloads.map(
+      ({ spec }) =>
+        spec.template.spec.containers[0].env.find(({ name }: { name: string }) => name === 'SERVICE_ROLES').value,
+    );
+    expect(() => start(web, { ...ofAll, ...ofWeb })).not.toThrow();
+    expect(() => start(worker, ofAll)).not.toThrow();
+    expect(() => start(web, ofAll)).toThrow('PROVIDER_VERIFY_TOKEN is missing');
+  });
+
+  it("talks to the database over TLS, and trusts its operator's authority alone", () => {
+    for (const { containers, volumes } of podSpecs) {
+      const [{ env, volumeMounts }] = containers;
+      const url = env.find(({ name }: { name: string }) => name === 'DATABASE_URL').value;
+      expect(url).toBe('$(DATABASE_SECRET_URI)?sslmode=verify-full&sslrootcert=/etc/database/ca.crt');
+      expect(volumeMounts).toContainEqual({ name: 'database-ca', mountPath: '/etc/database', readOnly: true });
+      expect(volumes[0].secret).toEqual({
+        secretName: 'activity-sync-db-ca',
+        items: [{ key: 'ca.crt', path: 'ca.crt' }],
+      });
+    }
+  });
+
+  it('is migrated by a Job that waits for what is missing instead of failing for good', () => {
+    const { spec } = findResource('Job', 'activity-sync-migrate');
+    expect(spec).not.toHaveProperty('activeDeadlineSeconds');
+    expect(spec.template.spec.restartPolicy).toBe('OnFailure');
+    expect(spec.backoffLimit).toBeGreaterThanOrEqual(1000);
+  });
+
+  it('alone reaches the database, beside its operator and Prometheus', () => {
+    const { podSelector, ingress } = findResource('NetworkPolicy', 'activity-sync-db').spec;
+    expect(podSelector.matchExpressions[0].values).toContain('activity-sync-db');
+    const allowedTo = (port: number) =>
+      ingress
+        .filter(({ ports }: { ports: { port: number }[] }) => ports.some((one) => one.port === port))
+        .flatMap(({ from }: { from: object[] }) => from);
+    expect(allowedTo(5432)).toEqual(
+      expect.arrayContaining([{ podSelector: { matchLabels: { 'app.kubernetes.io/name': 'activity-sync' } } }]),
+    );
+    const namespaces = allowedTo(5432).flatMap(
+      ({ namespaceSelector }: { namespaceSelector?: { matchLabels: object } }) =>
+        namespaceSelector === undefined ? [] : Object.values(namespaceSelector.matchLabels),
+    );
+    expect(namespaces).toEqual(['cnpg-system']);
+  });
+
+  it('reaches public addresses by HTTPS, and no private or link-local one', () => {
+    const { egress } = findResource('NetworkPolicy', 'activity-sync').spec;
+    const byHttps = egress.find(({ ports }: { ports: { port: number }[] }) => ports[0]?.port === 443);
+    const closed = new BlockList();
+    for (const { ipBlock } of byHttps.to)
+      for (const range of ipBlock.except) {
+        const [address, prefix] = range.split('/');
+        closed.addSubnet(address, Number(prefix), address.includes(':') ? 'ipv6' : 'ipv4');
+      }
+    const isClosed = (address: string) => closed.check(address, address.includes(':') ? 'ipv6' : 'ipv4');
+    expect(byHttps.to.map(({ ipBlock }: { ipBlock: { cidr: string } }) => ipBlock.cidr)).toEqual(['0.0.0.0/0', '::/0']);
+    const inside = ['10.1.2.3', '172.31.0.1', '192.168.1.1', '169.254.169.254', '100.64.0.1', 'fd00::1', 'fe80::1'];
+    expect(inside.filter((address) => !isClosed(address))).toEqual([]);
+    expect(['52.1.2.3', '2600:9000::1'].filter(isClosed)).toEqual([]);
   });
 
   it('asks the service itself whether it lives and is ready', () => {
@@ -68,10 +150,11 @@ describe('the service', () => {
     }
   });
 
-  it('leaves the number of replicas to the autoscaler', () => {
+  it('scales web processes by CPU, and keeps the workers, which wait for the budget, at two', () => {
+    const scaled = resources.filter(({ resource }) => resource.kind === 'HorizontalPodAutoscaler');
+    expect(scaled.map(({ resource }) => resource.spec.scaleTargetRef.name)).toEqual(['activity-sync-web']);
+    expect(workloads.map(({ spec }) => spec.replicas)).toEqual([undefined, 2]);
     for (const { spec, metadata } of workloads) {
-      expect(spec).not.toHaveProperty('replicas');
-      expect(findResource('HorizontalPodAutoscaler', metadata.name).spec.scaleTargetRef.name).toBe(metadata.name);
       expect(findResource('PodDisruptionBudget', metadata.name).spec.selector.matchLabels).toEqual(
         spec.selector.matchLabels,
       );
@@ -94,7 +177,10 @@ describe('the service', () => {
         clock: systemClock,
         random: Math.random,
       });
-      const { maxReplicas } = findResource('HorizontalPodAutoscaler', metadata.name).spec;
+      // Four workers are the most that the runbooks tell an operator to set.
+      const maxReplicas = parts.has('web')
+        ? findResource('HorizontalPodAutoscaler', metadata.name).spec.maxReplicas
+        : 4;
       const { maxSurge } = spec.strategy.rollingUpdate;
       // Beside the pool: one that listens, two for deliveries, two for runs that end.
       const alone = 1 + (parts.has('web') ? 2 : 0) + (parts.has('fetch') ? 2 : 0);

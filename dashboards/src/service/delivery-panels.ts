@@ -10,6 +10,7 @@ export function glance() {
         title: 'Deliveries answered well',
         description: 'Share of the shown time; the promise is 99.9%.',
         runbook: 'webhook.md#activitysyncwebhookerrorbudgetfastburn',
+        width: 3,
       },
       'percentunit',
       '1 - (sum(increase(activity_sync_webhook_ack_seconds_count{code=~"5.."}[$__range])) or vector(0)) / (sum(increase(activity_sync_webhook_ack_seconds_count[$__range])) > 0)',
@@ -17,9 +18,21 @@ export function glance() {
     ),
     figure(
       {
+        title: 'Error budget left',
+        description: 'Of the 0.1% that may fail in 30 days. Below 0 the promise is broken.',
+        runbook: 'webhook.md#activitysyncwebhookerrorbudgetatrisk',
+        width: 3,
+      },
+      'percentunit',
+      'activity_sync:webhook_error_budget_left:30d',
+      { warn: 0.25, bad: 0, isLowBad: true },
+    ),
+    figure(
+      {
         title: 'Acknowledgement, slowest 1%',
         description: 'The provider allows 2 s.',
         runbook: 'webhook.md#activitysyncwebhookackslow',
+        width: 3,
       },
       's',
       'histogram_quantile(0.99, sum by (le) (rate(activity_sync_webhook_ack_seconds_bucket[$__range])))',
@@ -30,6 +43,7 @@ export function glance() {
         title: 'Webhook to stored, slowest 5%',
         description: 'From the acceptance of a delivery until its activity is stored; the promise is 30 s.',
         runbook: 'webhook.md#activitysyncfreshnessslow',
+        width: 3,
       },
       's',
       'histogram_quantile(0.95, sum by (le) (rate(activity_sync_webhook_to_stored_seconds_bucket[$__range])))',
@@ -58,7 +72,7 @@ export function glance() {
     figure(
       { title: 'Firing alerts', description: 'Alerts of the service that fire now.' },
       'none',
-      'count(ALERTS{alertname=~"ActivitySync.+",alertstate="firing"}) or vector(0)',
+      'count(ALERTS{namespace=~"$namespace|",alertname=~"ActivitySync.+",alertstate="firing"}) or vector(0)',
       { warn: 1, bad: 3 },
     ),
   ];
@@ -80,7 +94,7 @@ export function webhooks() {
     chart(
       {
         title: 'Answers by code',
-        description: '503 means that the database was away; the provider delivers again.',
+        description: '503 means that the database was unreachable; the provider delivers again.',
         runbook: 'webhook.md#activitysyncwebhookerrorbudgetfastburn',
       },
       'reqps',
@@ -103,7 +117,8 @@ export function webhooks() {
     chart(
       {
         title: 'Error ratio against its limits',
-        description: 'Above 1.44% over an hour the alert fires.',
+        description:
+          'Alerts fire above 1.44% over an hour, 0.6% over six hours, 0.3% over a day, 0.1% over three days.',
         runbook: 'webhook.md#activitysyncwebhookerrorbudgetslowburn',
       },
       'percentunit',
@@ -111,6 +126,8 @@ export function webhooks() {
         ['activity_sync:webhook_error_ratio:rate5m', '5 minutes'],
         ['activity_sync:webhook_error_ratio:rate1h', '1 hour'],
         ['activity_sync:webhook_error_ratio:rate6h', '6 hours'],
+        ['activity_sync:webhook_error_ratio:rate1d', '1 day'],
+        ['activity_sync:webhook_error_ratio:rate3d', '3 days'],
       ],
     ),
     chart(

@@ -17,14 +17,14 @@ export function runtime() {
     chart(
       {
         title: 'LISTEN connections',
-        description: 'Processes that hear the database, and how often they connected anew.',
+        description: 'Processes that receive notifications from the database, and how often they reconnected.',
         runbook: 'process.md#activitysynclistenconnectionlost',
       },
       'none',
       [
         ['sum(activity_sync_listen_connected)', 'connected'],
         ['count(activity_sync_listen_connected)', 'processes'],
-        ['sum(increase(activity_sync_listen_reconnects_total[$__rate_interval]))', 'made anew'],
+        ['sum(increase(activity_sync_listen_reconnects_total[$__interval]))', 'reconnected'],
       ],
     ),
     chart(
@@ -53,7 +53,7 @@ export function runtime() {
         runbook: 'process.md#activitysynceventlooplag',
       },
       's',
-      [['nodejs_eventloop_lag_p99_seconds{job="activity-sync"}', '{{instance}}']],
+      [['nodejs_eventloop_lag_p99_seconds', '{{instance}}']],
     ),
     chart(
       {
@@ -63,14 +63,14 @@ export function runtime() {
       },
       'bytes',
       [
-        ['nodejs_heap_size_used_bytes{job="activity-sync"}', 'heap {{instance}}'],
-        ['process_resident_memory_bytes{job="activity-sync"}', 'resident {{instance}}'],
+        ['nodejs_heap_size_used_bytes', 'heap {{instance}}'],
+        ['process_resident_memory_bytes', 'resident {{instance}}'],
       ],
     ),
     chart(
       { title: 'CPU', description: 'Cores in use by each process.', runbook: 'process.md#activitysynceventlooplag' },
       'none',
-      [[`rate(process_cpu_seconds_total{job="activity-sync"}${RATE})`, '{{instance}}']],
+      [[`rate(process_cpu_seconds_total${RATE})`, '{{instance}}']],
     ),
     chart(
       {
@@ -79,18 +79,18 @@ export function runtime() {
         runbook: 'process.md#activitysyncheaphigh',
       },
       'percentunit',
-      [[`sum by (kind) (rate(nodejs_gc_duration_seconds_sum{job="activity-sync"}${RATE}))`, '{{kind}}']],
+      [[`sum by (kind) (rate(nodejs_gc_duration_seconds_sum${RATE}))`, '{{kind}}']],
     ),
     chart(
       {
         title: 'Processes and unexpected errors',
-        description: 'Processes that answer Prometheus; errors that nobody foresaw.',
+        description: 'Processes that answer Prometheus; errors that the service did not expect.',
         runbook: 'process.md#activitysynctargetdown',
       },
       'none',
       [
-        ['sum(up{job="activity-sync"})', 'processes up'],
-        ['sum by (component) (increase(activity_sync_errors_total[$__rate_interval]))', 'errors {{component}}'],
+        ['sum(up{namespace=~"$namespace",job=~"$job"})', 'processes up'],
+        ['sum by (component) (increase(activity_sync_errors_total[$__interval]))', 'errors {{component}}'],
       ],
     ),
   ];
@@ -106,14 +106,14 @@ export function alertsAndLogs() {
     logLines(
       {
         title: 'Errors',
-        description: 'Lines of the level error: somebody must act.',
+        description: 'Lines of the level error: an operator must act.',
         runbook: 'logs.md#logserviceerror',
       },
-      '{namespace="activity-sync", container="activity-sync"} |= `"level":"error"` | json | level="error"',
+      '{namespace=~"$namespace", container="activity-sync"} |= `"level":"error"` | json | level="error"',
     ),
     logLines(
       { title: 'Warnings', description: 'Lines of the level warn.' },
-      '{namespace="activity-sync", container="activity-sync"} |= `"level":"warn"` | json | level="warn"',
+      '{namespace=~"$namespace", container="activity-sync"} |= `"level":"warn"` | json | level="warn"',
     ),
     logLines(
       {
@@ -121,7 +121,7 @@ export function alertsAndLogs() {
         description: 'What PostgreSQL says at the levels error, fatal and panic.',
         runbook: 'logs.md#logdatabaseioerror',
       },
-      '{namespace="activity-sync", container="postgres"} |~ `ERROR|FATAL|PANIC`',
+      '{namespace=~"$namespace", container="postgres"} |~ `ERROR|FATAL|PANIC`',
     ),
   ];
 }

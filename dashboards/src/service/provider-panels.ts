@@ -81,7 +81,7 @@ export function provider() {
       },
       's',
       [
-        ['sum(increase(activity_sync_provider_throttled_total[$__rate_interval]))', 'answers 429'],
+        ['sum(increase(activity_sync_provider_throttled_total[$__interval]))', 'answers 429'],
         ['clamp_min(max(activity_sync_budget_blocked_until_timestamp_seconds) - time(), 0)', 'stopped for'],
       ],
       { counted: 'answers 429' },
@@ -89,7 +89,7 @@ export function provider() {
     chart(
       { title: 'Token refreshes', description: 'By result.', runbook: 'provider.md#activitysynctokenrefreshfailing' },
       'none',
-      [['sum by (result) (increase(activity_sync_token_refreshes_total[$__rate_interval]))', '{{result}}']],
+      [['sum by (result) (increase(activity_sync_token_refreshes_total[$__interval]))', '{{result}}']],
     ),
     chart(
       {
@@ -100,7 +100,7 @@ export function provider() {
       'none',
       [
         ['max by (state) (activity_sync_athletes)', '{{state}}'],
-        ['sum by (code) (increase(activity_sync_authorisation_failures_total[$__rate_interval]))', 'refused {{code}}'],
+        ['sum by (code) (increase(activity_sync_authorisation_failures_total[$__interval]))', 'refused {{code}}'],
       ],
     ),
   ];
@@ -117,7 +117,7 @@ export function pollingAndThumbnails() {
         width: 6,
       },
       'none',
-      [['sum by (kind) (increase(activity_sync_drift_total[$__rate_interval]))', '{{kind}}']],
+      [['sum by (kind) (increase(activity_sync_drift_total[$__interval]))', '{{kind}}']],
     ),
     chart(
       {
@@ -130,7 +130,7 @@ export function pollingAndThumbnails() {
       [
         ['time() - (max(activity_sync_polling_last_finished_timestamp_seconds) > 0)', 'since the last sweep'],
         ['max(activity_sync_polling_interval_seconds)', 'interval'],
-        ['sum by (result) (increase(activity_sync_polling_sweeps_total[$__rate_interval]))', 'sweeps {{result}}'],
+        ['sum by (result) (increase(activity_sync_polling_sweeps_total[$__interval]))', 'sweeps {{result}}'],
       ],
       { counted: 'sweeps .+' },
     ),

@@ -81,12 +81,12 @@ export function queue() {
     ),
     chart(
       {
-        title: 'Jobs taken back',
+        title: 'Jobs rescued',
         description: 'Their worker did not finish in time.',
         runbook: 'queue.md#activitysyncjobsreclaimed',
       },
       'none',
-      [['sum(increase(activity_sync_jobs_reclaimed_total[$__rate_interval]))', 'taken back']],
+      [['sum(increase(activity_sync_jobs_reclaimed_total[$__interval]))', 'rescued']],
     ),
   ];
 }

@@ -33,9 +33,9 @@ export function alertPath() {
       },
       'none',
       [
-        ['sum by (integration) (increase(alertmanager_notifications_total[$__rate_interval]))', 'sent {{integration}}'],
+        ['sum by (integration) (increase(alertmanager_notifications_total[$__interval]))', 'sent {{integration}}'],
         [
-          'sum by (integration) (increase(alertmanager_notifications_failed_total[$__rate_interval]))',
+          'sum by (integration) (increase(alertmanager_notifications_failed_total[$__interval]))',
           'failed {{integration}}',
         ],
       ],
@@ -79,7 +79,7 @@ export function metrics() {
       'none',
       [
         [
-          'sum by (rule_group) (increase(prometheus_rule_evaluation_failures_total[$__rate_interval])) > 0',
+          'sum by (rule_group) (increase(prometheus_rule_evaluation_failures_total[$__interval])) > 0',
           '{{rule_group}}',
         ],
       ],
@@ -133,7 +133,7 @@ export function logs() {
       [
         ['sum by (rule_group) (loki_prometheus_rule_group_rules)', 'loaded {{rule_group}}'],
         [
-          'sum by (rule_group) (increase(loki_prometheus_rule_evaluation_failures_total[$__rate_interval]))',
+          'sum by (rule_group) (increase(loki_prometheus_rule_evaluation_failures_total[$__interval]))',
           'failed {{rule_group}}',
         ],
       ],

@@ -18,7 +18,7 @@ export function platform() {
     ),
     chart({ title: 'Restarts', description: 'Of containers.', runbook: 'platform.md#podcrashlooping' }, 'none', [
       [
-        'sum by (namespace, container) (increase(kube_pod_container_status_restarts_total[$__rate_interval])) > 0',
+        'sum by (namespace, container) (increase(kube_pod_container_status_restarts_total[$__interval])) > 0',
         '{{namespace}} {{container}}',
       ],
     ]),
@@ -40,7 +40,7 @@ export function platform() {
         runbook: 'platform.md#podoutofmemory',
       },
       'bytes',
-      [['max by (pod) (container_memory_working_set_bytes{namespace="activity-sync",container!=""})', '{{pod}}']],
+      [['max by (pod) (container_memory_working_set_bytes{namespace=~"$namespace",container!=""})', '{{pod}}']],
     ),
     chart(
       {
@@ -51,7 +51,7 @@ export function platform() {
       'percentunit',
       [
         [
-          'sum by (pod) (rate(container_cpu_usage_seconds_total{namespace="activity-sync",container="activity-sync"}[$__rate_interval])) / sum by (pod) (kube_pod_container_resource_requests{namespace="activity-sync",container="activity-sync",resource="cpu"})',
+          'sum by (pod) (rate(container_cpu_usage_seconds_total{namespace=~"$namespace",container="activity-sync"}[$__rate_interval])) / sum by (pod) (kube_pod_container_resource_requests{namespace=~"$namespace",container="activity-sync",resource="cpu"})',
           '{{pod}}',
         ],
       ],
@@ -79,8 +79,8 @@ export function database() {
       },
       'none',
       [
-        ['sum(cnpg_collector_up{namespace="activity-sync"})', 'instances'],
-        ['max by (pod) (cnpg_pg_replication_lag{namespace="activity-sync"})', 'lag {{pod}} (s)'],
+        ['sum(cnpg_collector_up{namespace=~"$namespace"})', 'instances'],
+        ['max by (pod) (cnpg_pg_replication_lag{namespace=~"$namespace"})', 'lag {{pod}} (s)'],
       ],
     ),
     chart(
