@@ -28,8 +28,8 @@ export async function startBenchPostgres(flags: readonly string[] = []): Promise
       url.pathname = `/${name}`;
       if (migrated) {
         await migrate({ connectionString: url.href, logger: createSilentLogger() });
-        // The one of the load generator and the simulator; any other is not trusted.
-        await runSql(url.href, `INSERT INTO subscription (subscription_id, callback_url) VALUES (120475, '')`);
+        // Those that the benchmarks' events name; any other is not trusted.
+        await runSql(url.href, `INSERT INTO subscription (subscription_id, callback_url) VALUES (120475, ''), (1, '')`);
       }
       return url.href;
     },

@@ -151,7 +151,7 @@ async function useTheService(): Promise<string> {
   faults.add({ kind: 'status', status: 503, times: 1 });
   const failing = await rig.simulator.createActivityAndNotify(athleteId, {});
   await rig.untilJob(failing.id, ({ status }) => status === 'done', 30_000);
-  rig.simulator.expireTokensIn(0);
+  await rig.service.database.query('UPDATE athlete SET token_expires_at = now()');
   const refreshed = await rig.simulator.createActivityAndNotify(athleteId, {});
   await rig.untilJob(refreshed.id, ({ status }) => status === 'done', 30_000);
   await rig.admin('/api/admin/activity-jobs');

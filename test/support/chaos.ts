@@ -138,6 +138,7 @@ async function prepareWorld(simulator: Simulator, url: string, events: number): 
   const secretBox = createSecretBox([ENCRYPTION_KEY]);
   const client = new pg.Client({ connectionString: url });
   await client.connect();
+  await client.query(`INSERT INTO subscription (subscription_id, callback_url) VALUES (1, '')`);
   const athletes = Array.from({ length: ATHLETES }, () => simulator.addAthlete().id);
   for (const athleteId of athletes) {
     const tokens = simulator.grantTokens(athleteId);

@@ -8,6 +8,7 @@ import { createSilentLogger } from '../../src/infra/logger.ts';
 import { migrate } from '../../src/infra/migrate.ts';
 import { openStorage } from '../../src/infra/storage.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/simulator.ts';
+import { forgetSubscription, saveSubscription } from '../../src/store/subscriptions.ts';
 import { type ApiExample, apiExamples, type ExampleWorld } from './api-examples.ts';
 import { startReceiver } from './receiver.ts';
 import { testEnvironment } from './service.ts';
@@ -103,12 +104,14 @@ async function createWorld(service: Service, simulator: Simulator, receiverUrl: 
     await (await fetch(address, { headers: { cookie } })).arrayBuffer();
   }
   const { id: activityId } = simulator.addActivity(athleteId, { name: 'Morning Run' });
+  await saveSubscription(service.database, { id: '1', callbackUrl: '' });
   await simulator.deliver(
-    { object_id: activityId, owner_id: athleteId },
+    { object_id: activityId, owner_id: athleteId, subscription_id: 1 },
     { url: `${service.url}/api/provider/webhook` },
   );
   const look = async () => service.database.query(`SELECT FROM thumbnail WHERE activity_id = $1`, [activityId]);
   while ((await look()).length === 0) await new Promise((resolve) => setTimeout(resolve, 50));
+  await forgetSubscription(service.database, '1');
   const { address, cookie } = await consent(service, newcomerId);
   const back = new URL(address).searchParams;
   return {
