@@ -5,7 +5,7 @@ import { deleteJobs } from '../flows/delete-jobs.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
 import { databaseTime } from '../store/database-time.ts';
-import { holdDuty, leaveDuty } from '../store/duties.ts';
+import { holdLease, releaseLease } from '../store/leases.ts';
 import { deleteOldRows, KEPT_FOR_A_TIME } from '../store/old-rows.ts';
 import { Repeater } from './repeater.ts';
 
@@ -43,7 +43,7 @@ export class Retention {
 
   async #purge(): Promise<void> {
     const { database, logger, days } = this.#options;
-    if (!(await holdDuty(database, 'retention', this.#holder, HELD_MS))) return;
+    if (!(await holdLease(database, 'retention', this.#holder, HELD_MS))) return;
     const removed: Record<string, number> = {};
     const signal = this.#stopping.signal;
     for (const status of ['done', 'failed'] as const)
@@ -55,7 +55,7 @@ export class Retention {
         batch = await deleteOldRows(database, what, before);
       removed[what] = rows;
     }
-    await leaveDuty(database, 'retention', this.#holder);
+    await releaseLease(database, 'retention', this.#holder);
     if (Object.values(removed).some((rows) => rows > 0))
       logger.info(`removed what was older than ${days} days`, { component: COMPONENT, ...removed });
   }
