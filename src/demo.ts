@@ -66,7 +66,7 @@ function say(line: string): void {
 async function show(service: Service, simulator: Simulator, adminToken: string): Promise<never> {
   say('2. connecting three athletes through the provider’s OAuth pages');
   for (const name of ATHLETES) await connect(service, simulator, name);
-  say('3. creating the webhook subscription; the provider validates the callback meanwhile');
+  say('3. creating the webhook subscription; the provider validates the callback during the call');
   await subscribe(service, adminToken);
   say('\n4. activities arrive:\n');
   say('   activity      athlete       accepted    stored  thumbnail   (after the webhook was sent)');
