@@ -16,7 +16,7 @@ const SIZES = [1000, 100_000, 1_000_000].filter((size) => size <= Number(process
 const ATHLETES = 1000;
 const CLAIMS = 400;
 const BATCH = 10_000;
-const HOLD_MS = 3_600_000; // nobody is claimed twice
+const HOLD_MS = 3_600_000; // no athlete is claimed twice
 const HEAVY_ATHLETE = '1';
 let nextActivity = 0;
 

@@ -140,7 +140,7 @@ async function countListeners(): Promise<number> {
   return row?.n ?? 0;
 }
 
-/** A service as it stands after months: most jobs done, a tenth waiting, a week of history. */
+/** A service as it is after months: most jobs done, a tenth waiting, a week of history. */
 async function fill(): Promise<void> {
   const statements = [
     `INSERT INTO athlete_schedule (athlete_id) SELECT generate_series(1, ${ATHLETES})`,

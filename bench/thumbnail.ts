@@ -24,7 +24,7 @@ await measureRound(renderOurs);
 await measureRound(renderTrivial);
 const ours: number[] = [];
 const trivial: number[] = [];
-// Turn about, so that a busy moment of the machine falls on both.
+// In turns, so that a busy moment of the machine falls on both.
 for (let round = 0; round < ROUNDS; round += 1) {
   ours.push(await measureRound(renderOurs));
   trivial.push(await measureRound(renderTrivial));

@@ -42,7 +42,7 @@ export interface Service {
   metrics: Metrics;
   provider: Provider;
   accessTokens: AccessTokens;
-  /** Ordered: intake, running jobs, connections. @param graceMs for running jobs to finish before they are put back */
+  /** Ordered: intake, running jobs, connections. @param graceMs for running jobs to finish before they are released */
   stop(graceMs?: number): Promise<void>;
 }
 

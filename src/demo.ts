@@ -96,7 +96,7 @@ async function openApp(
 async function show({ service, simulator, app, adminToken }: Shown): Promise<never> {
   say('3. connecting three of its users through the provider’s OAuth pages');
   for (const name of ATHLETES) await connect(app, simulator, name);
-  say('4. creating the webhook subscription; the provider validates the callback meanwhile');
+  say('4. creating the webhook subscription; the provider validates the callback during the call');
   await subscribe(service, adminToken);
   say('\n5. activities arrive:\n');
   say('   activity      athlete       accepted    stored  thumbnail    in app   (after the webhook was sent)');

@@ -17,10 +17,10 @@ async function main(): Promise<void> {
   const logger = createLogger({ level: config.LOG_LEVEL, secrets: readSecrets() });
   // From the beginning: what a start has opened must be closed as well.
   const stop = hearStopSignal(() => {
-    logger.info('stopping: no new work, running jobs end or are put back', { component: 'main' });
+    logger.info('stopping: no new work, running jobs finish or are released', { component: 'main' });
     endAfterDeadline(logger);
   });
-  // Without its database the process has nothing to do; whoever supervises it starts it anew.
+  // Without its database the process has nothing to do; its supervisor restarts it.
   const storage = await openStorage(config, logger, () => process.exit(1));
   let migrated = false;
   try {
@@ -40,7 +40,7 @@ async function main(): Promise<void> {
 
 function endAfterDeadline(logger: Logger): void {
   const deadline = setTimeout(() => {
-    logger.error('the stop took too long; ending now. Running jobs are taken back as stale', { component: 'main' });
+    logger.error('stop took too long, ending now; other workers reclaim the running jobs', { component: 'main' });
     process.exit(1);
   }, STOP_DEADLINE_MS);
   deadline.unref();

@@ -2,7 +2,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-/** A module that runs itself once more, in a process of its own, so that its work is not done in the measured one. */
+/** A module that runs itself again, in a process of its own, so that its work is not done in the measured one. */
 export interface OtherSelf {
   /** The next message it sends. @throws when it ends instead */
   nextMessage<Message>(): Promise<Message>;

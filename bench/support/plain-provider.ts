@@ -51,7 +51,7 @@ export async function startPlainProvider(): Promise<PlainProvider> {
       const tooLate = delay(ARRIVALS_WITHIN_MS, undefined, { signal: late.signal }).then(() => {
         throw new Error(`Fewer than ${count} calls arrived within ${ARRIVALS_WITHIN_MS / 1000} s.`);
       });
-      tooLate.catch(() => undefined); // the timer is taken back below
+      tooLate.catch(() => undefined); // the timer is cancelled below
       try {
         await Promise.race([other.ask(count), tooLate]);
       } finally {

@@ -20,7 +20,7 @@ import type { Parts } from './parts.ts';
 /** Something that works in the background of a process. */
 export interface Worker {
   start(): void;
-  /** @param graceMs for what is under way to end by itself */
+  /** @param graceMs for running jobs to finish */
   stop(graceMs: number): Promise<void>;
 }
 

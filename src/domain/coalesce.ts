@@ -59,7 +59,7 @@ export function coalesce(
       ...(eventTime || finished
         ? { aspect: request.aspect ?? 'create', signed: request.signed ?? false }
         : { aspect: known.aspect, signed: known.signed }),
-      // A deletion that nobody has confirmed makes no other event late.
+      // An unconfirmed deletion makes no other event out of date.
       eventTime: eventTime && !isUnconfirmed ? eventTime : known.eventTime,
       reopened: finished,
       newJob: finished || moves,

@@ -1,7 +1,7 @@
 // "GET /api/v3/activities/1: " in front of what came of it.
 const CALL = /^[A-Z]+ \/\S*: /;
 
-/** What a job's error says, without the call that it came from: in a row the activity stands beside it. */
+/** What a job's error says, without the call that it came from: the row names the activity. */
 export function withoutCall(error: string): string {
   return error.replace(CALL, '');
 }

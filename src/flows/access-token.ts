@@ -18,13 +18,13 @@ import {
 } from '../store/athletes.ts';
 import { findJobsRefusedForAthlete, lockJobsOfAthlete } from '../store/fetch-jobs.ts';
 
-/** The athlete must connect again: not connected, or the provider refuses to refresh their token. */
+/** The athlete must reconnect: not connected, or the provider refuses to refresh their token. */
 export class ReconnectError extends Error {
   override name = 'ReconnectError';
   readonly code = 'RECONNECT';
 }
 
-/** The provider refuses the service itself: somebody must correct the configuration. */
+/** The provider refuses the service itself: an operator must correct the configuration. */
 export class CredentialsError extends Error {
   override name = 'CredentialsError';
   readonly code = 'CREDENTIALS';
@@ -53,7 +53,7 @@ export function createAccessTokens(deps: {
   const holds = (expiresAt: Date) => expiresAt.getTime() > deps.now() + MARGIN_MS;
   const open = new Map<Int64, Promise<string>>();
 
-  /** @param keep is told of a new pair as soon as the provider has given it */
+  /** @param keep receives a new pair as soon as the provider has given it */
   const getLocked = async (
     tx: Queryable,
     athleteId: Int64,
@@ -85,7 +85,7 @@ export function createAccessTokens(deps: {
     };
     try {
       // The lock is held over the provider's answer and freed by the commit that makes the new pair
-      // durable: whoever waited finds it, and nobody spends an old refresh token twice.
+      // durable: the next in line finds it, and no process spends an old refresh token twice.
       // Never run twice: the provider takes a refresh token once.
       const token = await deps.database
         .transaction((tx) => getLocked(tx, athleteId, rejected, keep), { tries: 1 })
@@ -105,7 +105,7 @@ export function createAccessTokens(deps: {
   return {
     get: async (athleteId, known, rejected) => {
       if (known && rejected === undefined && holds(known.expiresAt)) return deps.secretBox.open(known.accessToken);
-      // Whoever of this process asks meanwhile waits here, and not with a connection of the pool each.
+      // Other callers in this process wait here, and not with a connection of the pool each.
       for (let under = open.get(athleteId); under; under = open.get(athleteId)) {
         const token = await under;
         if (token !== rejected) return token;
@@ -119,7 +119,7 @@ export function createAccessTokens(deps: {
 
 /** A pair that the provider gave for a refresh token, which is spent by that. */
 interface NewPair {
-  /** The pair before, in clear: while this one waits, a rotation of the key may seal that anew. */
+  /** The pair before, in clear: while this one waits, a key rotation may seal that again. */
   spent: { accessToken: string; refreshToken: string };
   sealed: SealedTokens;
   accessToken: string;
@@ -128,9 +128,9 @@ interface NewPair {
 const SAVE_FOR_MS = 300_000;
 
 /**
- * The database went away between the provider's answer and the commit. The old refresh token is spent, so
+ * The database became unreachable between the provider's answer and the commit. The old refresh token is spent, so
  * that the athlete is lost unless the new pair is saved: it is tried for five minutes.
- * @throws when that does not succeed; the athlete must connect again then
+ * @throws when that does not succeed; the athlete must reconnect then
  */
 async function saveLate(
   deps: { database: Database; boss: PgBoss; secretBox: SecretBox },
@@ -144,7 +144,7 @@ async function saveLate(
     await lockTokens(tx, athleteId);
     await lockJobsOfAthlete(tx, athleteId);
     const refused = await replaceTokens(tx, athleteId, isSpent, pair.sealed);
-    // Somebody came in between with the spent one, and was refused.
+    // Another process used the spent one in between, and was refused.
     if (refused) await reopenJobs(deps.boss, tx, await findJobsRefusedForAthlete(tx, athleteId));
   };
   await retryWhileUnavailable(() => deps.database.transaction(save), { until: performance.now() + SAVE_FOR_MS });
@@ -182,7 +182,7 @@ async function refresh(
     if (error.code === 'UNUSABLE') throw new ProviderError('UNREADABLE', error.message);
     if (error.code !== 'REFUSED') throw error;
     return new ReconnectError(
-      `The provider refuses to refresh the token of athlete ${athleteId}; they must connect again.`,
+      `The provider refuses to refresh the token of athlete ${athleteId}; they must reconnect.`,
       { cause: error },
     );
   }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
-import { holdDuty } from '../store/duties.ts';
+import { holdLease } from '../store/leases.ts';
 import { listKnownSubscriptions } from '../store/subscriptions.ts';
 
 /** An event names a subscription that this service did not create or list. */
@@ -50,7 +50,7 @@ export function createKnownSubscriptions(deps: {
   };
   const ask = async (): Promise<void> => {
     // A holder of its own for each try: the lease keeps this process out as well.
-    if (!(await holdDuty(database, 'subscription', randomUUID(), ASK_EVERY_MS))) return;
+    if (!(await holdLease(database, 'subscription', randomUUID(), ASK_EVERY_MS))) return;
     await deps.askProvider();
     logger.info('provider asked for the subscription, none was known', { component: 'webhook' });
   };

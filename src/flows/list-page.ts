@@ -18,7 +18,7 @@ import { toActivity } from './to-activity.ts';
 /** An activity as the list shows it. */
 export type ListedActivity = Omit<Activity, 'startDate'> & { startDate: Date };
 
-/** `activities` newest first, without those seen before; `full` when as many came as were asked for. */
+/** `activities` newest first, without those seen before; `full` when as many came as were requested. */
 export interface ListedPage {
   activities: ListedActivity[];
   oldest: Date | undefined;
@@ -122,7 +122,7 @@ async function callForPage(
 
 /**
  * Shows the athlete in the state, unless they connected in the meantime.
- * @param connectedAt when they had last connected as the list was asked for
+ * @param connectedAt when they had last connected as the list was requested
  */
 async function refuse(
   deps: ListDependencies,
@@ -136,7 +136,7 @@ async function refuse(
     await lockTokens(tx, athleteId); // an athlete who connects just now waits, or is seen
     const athlete = await findTokens(tx, athleteId);
     if (athlete && athlete.connectedAt !== connectedAt)
-      return { kind: 'failed', error: 'The athlete reconnected while their list was asked for.' };
+      return { kind: 'failed', error: 'The athlete reconnected while their list was read.' };
     await setAthleteState(tx, athleteId, state, error);
     return { kind: 'refused', error };
   });
@@ -175,7 +175,7 @@ export function nextCursor(
   if (oldestS + 1 < cursor.beforeS) return { beforeS: oldestS + 1, page: 1, boundary: ofOldestSecond };
   return {
     beforeS: cursor.beforeS,
-    // Page numbers count in whole pages: a smaller first page is asked for again in full.
+    // Page numbers count in whole pages: a smaller first page is requested again in full.
     page: perPage < PER_PAGE ? 1 : cursor.page + 1,
     boundary: [...new Set([...cursor.boundary, ...ofOldestSecond])],
   };

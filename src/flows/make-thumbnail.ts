@@ -18,7 +18,7 @@ export interface ThumbnailDependencies {
 
 /** What came of a thumbnail job. */
 export interface MadeThumbnail {
-  /** 'withoutMap': stored, but no tile of its map came; 'superseded': the activity has gone meanwhile, or was stored anew. */
+  /** 'withoutMap': stored, but no tile of its map came; 'superseded': the activity is gone, or was stored again. */
   result: 'rendered' | 'withoutMap' | 'superseded';
   /** Why tiles are missing on the picture, for the log. */
   mapProblem: string | undefined;

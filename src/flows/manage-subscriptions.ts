@@ -64,7 +64,7 @@ export function createSubscriptions(
   };
 }
 
-// The provider allows an application one subscription. Its refusal does not say which one stands, nor is the form of
+// The provider allows an application one subscription. Its refusal does not say which one exists, nor is the form of
 // its words relied upon, so the subscriptions are looked at.
 async function explainByExisting(
   refusal: unknown,

@@ -17,7 +17,7 @@ const SETTLE_MS = 120_000;
 /**
  * What a sweep does with a page: what is unknown, changed or no longer listed is fetched, and the athlete's list
  * is read no further after `stopAfter` known in a row.
- * @param athlete.connectedAt when the athlete connected: webhooks tell of what ends after that
+ * @param athlete.connectedAt when the athlete connected: webhooks announce what ends after that
  */
 export async function pollPage(
   tx: Queryable,
@@ -39,7 +39,7 @@ export async function pollPage(
   return {
     fetches: [
       ...unknown.map(({ activityId }) => ({ activityId, force: false })),
-      // A vanished activity is asked for once more: the answer 404 removes it.
+      // A vanished activity is fetched again: the answer 404 removes it.
       ...[...changed, ...vanished].map((activityId) => ({ activityId, force: true })),
     ],
     listed: activities.length,

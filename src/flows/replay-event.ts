@@ -5,7 +5,7 @@ import { type RequestResult, requestFetches } from '../queue/requests.ts';
 import { findEvent, type WebhookEventRow } from '../store/webhook-events.ts';
 
 /**
- * Does again what a delivery of the ledger asked for: the activity is fetched whatever is stored, or, for
+ * Repeats what a delivery of the ledger requested: the activity is fetched whatever is stored, or, for
  * a delete event, deleted, even when newer events came since.
  * @returns what became of the request; undefined when the ledger has no such event
  */

@@ -4,8 +4,8 @@ import { listTokensOfOtherKeys, resealTokens } from '../store/athletes.ts';
 
 /**
  * Encrypts tokens that were sealed with an older key with the newest one, so that the older keys can go.
- * A pair that a refresh replaces meanwhile is left to it. Any number of processes may do it at once.
- * @returns how many athletes' tokens were sealed anew, and of how many no configured key opens them
+ * A pair that a refresh replaces in the meantime is left to it. Any number of processes may do it at once.
+ * @returns how many athletes' tokens were sealed again, and of how many no configured key opens them
  */
 export async function resealOutdatedTokens(
   database: Database,

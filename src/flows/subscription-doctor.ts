@@ -117,7 +117,7 @@ function checkSubscriptions(listed: SubscriptionAnswer[] | ProviderError, callba
     fault(
       'callback',
       `It points to ${first.callback_url ?? 'nowhere'}, not to ${callbackUrl}.`,
-      'Set NEXT_PUBLIC_BASE_URL right, or make the subscription anew: npm run webhook:clean, then npm run webhook:create.',
+      'Correct NEXT_PUBLIC_BASE_URL, or recreate the subscription: npm run webhook:clean, then npm run webhook:create.',
     ),
   ];
 }
@@ -161,7 +161,7 @@ function checkDeauthorizations({ unconfirmed }: DeliveryRecord): Finding {
 function checkLastEvent({ lastReceivedAt, athletes }: DeliveryRecord, now: number): Finding {
   const check = 'last event';
   const nextStep =
-    'Change an activity’s title at the provider, and watch the ledger: GET /api/admin/webhook-events. If nothing comes, make the subscription anew.';
+    'Change an activity’s title at the provider, and watch the ledger: GET /api/admin/webhook-events. If nothing comes, recreate the subscription.';
   if (!lastReceivedAt) {
     return athletes === 0
       ? fine(check, 'None has arrived yet; no athlete is connected.')

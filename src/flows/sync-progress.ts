@@ -47,7 +47,7 @@ export interface Syncs {
 export class SyncRefusedError extends Error {
   override name = 'SyncRefusedError';
   readonly code = 'SYNC_REFUSED';
-  /** The athlete is not connected; nobody's list can be read; or what was asked for is still to come. */
+  /** The athlete is not connected; no list can be read; or the requested time is in the future. */
   readonly why: 'missing' | 'nobody' | 'future';
   constructor(message: string, why: 'missing' | 'nobody' | 'future') {
     super(message);
@@ -77,7 +77,7 @@ export function createSyncs(deps: {
       const athlete = await findTokens(database, request.athleteId);
       if (!athlete) throw new SyncRefusedError(`Athlete ${request.athleteId} is not connected.`, 'missing');
       throw new SyncRefusedError(
-        `Athlete ${request.athleteId} must connect again first; their state is ${athlete.state}.`,
+        `Athlete ${request.athleteId} must reconnect first; their state is ${athlete.state}.`,
         'nobody',
       );
     },

@@ -12,7 +12,7 @@ export interface ThrottledDependencies {
 
 /**
  * What a 429 asks for: every replica waits, and the capacity is halved for a while.
- * @param why is shown to everyone meanwhile; it must not name an athlete's activity
+ * @param why is shown to every operator during the pause; it must not name an athlete's activity
  * @returns until when (database time)
  */
 export async function stopForThrottle(deps: ThrottledDependencies, error: ProviderError, why: string): Promise<Date> {

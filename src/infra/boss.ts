@@ -31,7 +31,7 @@ export function createBoss(options: {
   logger: Logger;
   migrate: boolean;
   supervise: boolean;
-  /** Called for each error that pg-boss reports of its own work, beside the log; not while the database is away. */
+  /** Called for each error that pg-boss reports of its own work, beside the log; not while the database is unreachable. */
   onError?: () => void;
 }): PgBoss {
   const boss = new PgBoss({
@@ -73,7 +73,7 @@ export async function createQueues(boss: PgBoss): Promise<void> {
     retryDelay: 30,
     partition: true,
   };
-  // The service takes a stale job back after minutes; pg-boss's own limit of a day only stands behind it.
+  // The service reclaims a stale job after minutes; pg-boss's own limit of a day is the safety net.
   await boss.createQueue(FETCH_QUEUE, { ...kept, policy: 'exclusive', expireInSeconds: DAY_S });
   await boss.createQueue(THUMBNAIL_QUEUE, {
     ...kept,

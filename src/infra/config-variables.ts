@@ -22,7 +22,7 @@ const isTileTemplate = (value: string) =>
   address.safeParse(value).success &&
   ['{z}', '{x}', '{y}'].every((part) => value.includes(part)) &&
   !/[{}]|%7b/i.test(new URL(value).host) &&
-  // Another placeholder, such as {r}, would be sent as it stands.
+  // Another placeholder, such as {r}, would be sent as it is.
   !/[{}]/.test(value.replace(/\{[zxy]\}/g, ''));
 // What a request can carry as "Authorization: Bearer …".
 const adminToken = z
@@ -153,7 +153,7 @@ export const VARIABLES = {
     'how often the fetch worker looks for jobs when nothing woke it',
     '2000',
   ),
-  FETCH_STALE_AFTER_MS: variable(wholeNumber(300_000, 500), 'a job that works for longer is taken back', '300000'),
+  FETCH_STALE_AFTER_MS: variable(wholeNumber(300_000, 500), 'a run that takes longer is reclaimed', '300000'),
   FETCH_BACKOFF_BASE_MS: variable(wholeNumber(30_000), 'wait before the first retry; doubles each time', '30000'),
   FETCH_BACKOFF_CAP_MS: variable(wholeNumber(3_600_000), 'longest wait before a retry', '3600000'),
   FETCH_TIMEOUT_MS: variable(wholeNumber(10_000, 10), 'time allowed for one provider call', '10000'),

@@ -52,7 +52,7 @@ export class ListenError extends Error {
 
 /**
  * Listens, and keeps to LIMITS: who sends slowly, or nothing, gives way to who comes new, so that a true request is
- * always served. Every answer has the security headers, whoever made it.
+ * always served. Every answer has the security headers, whichever layer made it.
  * @param port 0 takes a free one
  * @throws ListenError
  */

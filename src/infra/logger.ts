@@ -2,7 +2,7 @@ import { Writable } from 'node:stream';
 import { isNativeError } from 'node:util/types';
 import winston from 'winston';
 
-/** Logs one line for each thing that happened. ERROR means that somebody must act. */
+/** Logs one line for each thing that happened. ERROR means that an operator must act. */
 export type Logger = winston.Logger;
 
 const SECRET_NAME = /token|secret|password|authorization|cookie|key|polyline|^code$/i;

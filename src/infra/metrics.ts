@@ -85,7 +85,7 @@ export function createMetrics() {
     ),
     staleReclaims: counter(
       'activity_sync_jobs_reclaimed_total',
-      'Jobs taken back from a worker that did not finish in time',
+      'Jobs reclaimed from a worker that died or did not finish in time',
     ),
     workersBusy: gauge('activity_sync_workers_busy', 'Worker slots that run a job now', ['worker']),
     workerSlots: gauge('activity_sync_worker_slots', 'Worker slots of this process', ['worker']),
@@ -123,7 +123,7 @@ export function createMetrics() {
     ),
     budgetGrants: counter(
       'activity_sync_budget_grants_total',
-      'Calls that the shared budget granted, or refused when asked for one, by reason',
+      'Calls that the shared budget granted or refused, by reason',
       ['reason', 'result'],
     ),
     throttled: counter('activity_sync_provider_throttled_total', 'Answers 429 of the provider'),
@@ -181,7 +181,7 @@ export function createMetrics() {
       'activity_sync_listen_reconnects_total',
       'Times that the LISTEN connection was re-established',
     ),
-    errors: counter('activity_sync_errors_total', 'Unexpected errors by component; a database that is away is none', [
+    errors: counter('activity_sync_errors_total', 'Unexpected errors by component; an unreachable database is none', [
       'component',
     ]),
     heapLimit: gauge('activity_sync_heap_limit_bytes', 'Heap at which the process ends for want of memory'),

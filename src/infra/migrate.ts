@@ -123,7 +123,7 @@ async function migrateAlone(database: Database, release: Release, logger: Logger
   if (difference.newer.length > 0) return difference;
   try {
     // Tables' defaults call pg-boss's clock. One that is there is raised last: the migration that announces it to
-    // processes of the release before is applied by then.
+    // processes of the release before is applied before that.
     if (!(await boss.isInstalled())) await boss.start();
     await createOwnTables(database);
     await applyMigrations(database, release, difference, logger);

@@ -8,7 +8,7 @@ export interface SecretBox {
   open(sealed: string): string;
   /** What everything begins with that the newest key has sealed. */
   readonly prefix: string;
-  /** True when `sealed` was made with an older key and should be sealed anew. */
+  /** True when `sealed` was made with an older key and should be sealed again. */
   isOutdated(sealed: string): boolean;
 }
 

@@ -16,7 +16,7 @@ export interface Storage {
 /**
  * Opens the configured database server, or starts an embedded one under DATA_DIR. Beside an embedded one
  * an encryption key is made and kept when none is configured; it goes on opening what it has sealed.
- * @param onDatabaseEnd hears when the embedded server ends by itself
+ * @param onDatabaseEnd hears when the embedded server ends on its own
  */
 export async function openStorage(
   config: Pick<Config, 'DATABASE_URL' | 'DATA_DIR' | 'TOKEN_ENCRYPTION_KEY' | 'MIGRATE_DATABASE_URL'>,

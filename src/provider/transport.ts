@@ -74,7 +74,7 @@ export function createTransport(options: {
         const stream = client.stream(`${options.origin}${request.path}`, {
           method: request.method,
           ...(query ? { searchParams: query } : {}),
-          // A stream without a body waits for somebody to write one.
+          // A stream without a body waits for one to be written.
           ...(form ? { form: withoutMissing(form) } : request.method === 'GET' ? {} : { body: '' }),
           ...(accessToken ? { headers: { authorization: `Bearer ${accessToken}` } } : {}),
           ...(signal ? { signal } : {}),
@@ -175,7 +175,7 @@ function readBody<S extends z.ZodType>(what: string, body: string | undefined, s
   );
 }
 
-/** The deepest nesting of objects and lists in a JSON text; what stands in a string does not count. */
+/** The deepest nesting of objects and lists in a JSON text; brackets inside a string do not count. */
 function depthOf(json: string): number {
   let depth = 0;
   let deepest = 0;

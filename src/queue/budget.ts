@@ -11,7 +11,7 @@ export interface ProviderUsage {
   dailyUsed: number;
 }
 
-/** The budget as it stands now. */
+/** The budget as it is now. */
 export interface BudgetState {
   windowStart: Date;
   windowEnd: Date;
@@ -43,7 +43,7 @@ export interface Budget {
   /** Corrects the count by the provider's own, from the answer to a call that left `ageMs` ago. */
   correct(usage: ProviderUsage, ageMs: number): Promise<void>;
   /**
-   * After a 429: stops every replica for that long, or until the window turns, and halves the capacity.
+   * After a 429: stops every replica for that long, or until the window rollover, and halves the capacity.
    * @returns until when (database time)
    */
   block(waitMs: number | undefined, why: string): Promise<Date>;

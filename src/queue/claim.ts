@@ -105,7 +105,7 @@ async function claimInTransaction(
     holdMs,
   ]);
   if (!row) {
-    // Its request was deleted by hand: nobody wants this job any more.
+    // Its request was deleted by hand: the job has no purpose.
     await boss.deleteJob(FETCH_QUEUE, job.id, { db: tx });
     return {};
   }

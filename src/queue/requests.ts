@@ -170,7 +170,7 @@ async function insertRequests(tx: Queryable, requests: readonly FetchRequest[]):
       requests.map(({ reason }) => reason),
       requests.map(({ force }) => force),
       requests.map(({ aspect }) => aspect ?? 'create'),
-      // A deletion that nobody has confirmed makes no other event late.
+      // An unconfirmed deletion makes no other event out of date.
       requests.map(({ aspect, signed, eventTime }) => (aspect === 'delete' && !signed ? null : (eventTime ?? null))),
       requests.map(({ signed }) => signed ?? false),
     ],

@@ -30,7 +30,7 @@ export interface RescueDependencies {
 export type RescueRuns = () => Promise<Record<RescueCause, number>>;
 
 /**
- * Rescues the running jobs that nobody will settle: of a worker that died, of one that is so slow that it counts as
+ * Rescues the running jobs that no worker will settle: of a worker that died, of one that is so slow that it counts as
  * stale, and those that this process claimed without hearing of it, because the answer was lost with the connection.
  */
 export function createRescueRuns(deps: RescueDependencies): RescueRuns {
@@ -149,7 +149,7 @@ const EXPIRED = `
   WHERE f.ended AND r.outcome IS NULL`;
 
 /**
- * Ends the requests whose jobs pg-boss has ended by itself, as it does with a run of more than a day that has no retry
+ * Ends the requests whose jobs pg-boss has ended, as it does with a run of more than a day that has no retry
  * left. Happens only where no worker rescued stale runs for as long. Reads the whole queue.
  * @returns how many
  */

@@ -46,7 +46,7 @@ export class Announcer {
   }
 }
 
-/** The changes the provider tells of: title, type and privacy, and those alone. */
+/** The changes that the provider announces: title, type and privacy, and those alone. */
 function announcedChanges(patch: ActivityFields): Record<string, string> {
   return {
     ...(patch.name === undefined ? {} : { title: patch.name }),

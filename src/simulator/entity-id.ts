@@ -1,4 +1,4 @@
-/** An id as callers may give it. Inside, ids are decimal strings, since they do not fit a double. */
+/** An id as callers may give it. Inside, ids are decimal strings, since a double cannot hold them. */
 export type EntityId = string | number | bigint;
 
 const largest = 2n ** 63n - 1n;

@@ -42,7 +42,7 @@ export interface Fault {
   status?: number;
   /** Body instead of the usual one of that status; '' for none. */
   body?: string;
-  /** Retry-After: seconds, a moment as an HTTP date, or 'date' for the turn of the window. */
+  /** Retry-After: seconds, a moment as an HTTP date, or 'date' for the window rollover. */
   retryAfter?: number | Date | 'date';
   /** Wait before the fault, for any kind. */
   latencyMs?: number;
@@ -105,7 +105,7 @@ function fits({ path, method, athleteId, activityId }: FaultMatch = {}, call: Ca
   return activityId === undefined || toEntityId(activityId) === call.activityId;
 }
 
-/** Answers a call the way the fault wants; `usual` does what was asked. `windowEndMs` is when the rate window turns. */
+/** Answers a call the way the fault wants; `usual` does what was asked. `windowEndMs` is when the rate window ends. */
 export async function answerWithFault(
   active: ActiveFault,
   usual: () => Answer | Promise<Answer>,

@@ -2,7 +2,7 @@ import { startSimulator } from './simulator.ts';
 
 const historyLength = 40;
 
-/** Runs a provider by itself for development: on PORT (default 4000), with three athletes and their past. */
+/** Runs a provider alone for development: on PORT (default 4000), with three athletes and their past. */
 async function runSimulator(): Promise<void> {
   const simulator = await startSimulator({
     port: Number(process.env.PORT ?? 4_000),

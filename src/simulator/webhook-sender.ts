@@ -31,7 +31,7 @@ export interface DeliveryResult {
   body: string;
   /** Time from the first attempt to the last answer, waits included. */
   ms: number;
-  /** Attempts made; 0 when nobody is subscribed. */
+  /** Attempts made; 0 without a subscription. */
   attempts: number;
   /** Why the last attempt had no answer. */
   error?: string;

@@ -136,7 +136,7 @@ export async function listTokensOfOtherKeys(
   );
 }
 
-/** Replaces a pair by the same one under another key. @returns false when it was replaced meanwhile */
+/** Replaces a pair by the same one under another key. @returns false when it was replaced in the meantime */
 export async function resealTokens(
   database: Queryable,
   stored: { athleteId: Int64; accessToken: string; refreshToken: string },

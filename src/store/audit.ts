@@ -1,7 +1,7 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 
-/** Somebody changed something through the admin interface. */
+/** A change through the admin interface. */
 export interface AuditEntry {
   id: Int64;
   at: Date;
@@ -41,7 +41,7 @@ export async function beginAuditEntry(
   return (row as { id: string }).id;
 }
 
-/** Adds the result, inside the caller's transaction. Of an athlete who was erased meanwhile nothing is written. */
+/** Adds the result, inside the caller's transaction. Of an athlete who was erased in the meantime nothing is written. */
 export async function endAuditEntry(
   tx: Queryable,
   id: Int64,

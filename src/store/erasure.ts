@@ -14,7 +14,7 @@ export async function lockForErasure(tx: Queryable, athleteId: Int64): Promise<v
      ON CONFLICT (athlete_id) DO UPDATE SET athlete_id = excluded.athlete_id`,
     [athleteId],
   );
-  // One who connects again just now is waited for, or waits and connects anew.
+  // One who reconnects just now is waited for, or waits and connects as a new athlete.
   await tx.query('SELECT FROM athlete WHERE athlete_id = $1 FOR UPDATE', [athleteId]);
 }
 

@@ -32,7 +32,7 @@ export async function findFetchJobOfActivity(database: Queryable, activityId: In
   return (await database.query<FetchJob>(`${JOBS} WHERE v."activityId" = $1`, [activityId]))[0];
 }
 
-/** The jobs with these ids, newest first; those deleted meanwhile are left out. */
+/** The jobs with these ids, newest first; those deleted in the meantime are left out. */
 export async function readFetchJobs(database: Queryable, ids: readonly Int64[]): Promise<FetchJob[]> {
   if (ids.length === 0) return [];
   return database.query<FetchJob>(`${JOBS} WHERE v.id = ANY ($1::bigint[]) ORDER BY v.id DESC`, [ids]);

@@ -16,7 +16,7 @@ export interface JobFilter {
   athleteId?: Int64 | undefined;
   activityId?: Int64 | undefined;
   reason?: Reason | undefined;
-  /** Last asked for before then. */
+  /** Last requested before then. */
   requestedBefore?: Date | undefined;
 }
 

@@ -27,7 +27,7 @@ export async function findJobWait(database: Queryable, jobId: Int64): Promise<Jo
   );
   if (!row) return undefined;
   let wait: JobWait = { cause: 'turn', until: null };
-  // The latest decides. A job that a 429 put back is due when the budget opens: that is the budget's doing.
+  // The latest decides. A job that a 429 released is due when the budget opens: that is the budget's doing.
   for (const cause of ['backoff', 'cooldown', 'budget'] as const) {
     const until = row[cause];
     if (until && until.getTime() >= (wait.until?.getTime() ?? 0)) wait = { cause, until };
@@ -44,7 +44,7 @@ export type Waits = Record<Reason, WaitsOfReason>;
 
 /**
  * Counts what all pending jobs wait for. Reads pg-boss's index of waiting jobs once, about 0.1 s for a
- * million of them: not to be asked for each request (see paced-read.ts).
+ * million of them: not to be read for each request (see paced-read.ts).
  */
 export async function countWaits(database: Queryable): Promise<Waits> {
   const rows = await database.query<WaitsOfReason & { reason: Reason }>(WAITS, []);

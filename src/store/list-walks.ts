@@ -3,7 +3,7 @@ import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 
 /**
- * How far a walk came through an athlete's list. The next page is asked for by the oldest start seen, not
+ * How far a walk came through an athlete's list. The next page is requested by the oldest start seen, not
  * by number: activities that come or go in the meantime shift nothing.
  */
 export interface ListCursor {
@@ -103,7 +103,7 @@ const READ_STEP = `
     sync_now() AS "claimedAt"
   ${OPEN_WALKS} ${IS_DUE} AND w.id = $2`;
 
-// Never under 25 ms: a walk that is due and locked just now is not asked for in a tight loop.
+// Never under 25 ms: a walk that is due and locked just now is not looked for in a tight loop.
 const NEXT_DUE = `
   SELECT ceil(extract(epoch FROM greatest(sync_now() + interval '25 ms', min(greatest(least(d.check_at, d.page_at), w.lease_until)))
     - sync_now()) * 1000)::float8 AS "waitMs" ${OPEN_WALKS} AND least(d.check_at, d.page_at) < 'infinity' HAVING count(*) > 0`;

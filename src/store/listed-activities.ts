@@ -47,7 +47,7 @@ export async function findListed(tx: Queryable, activityIds: readonly Int64[]): 
 }
 
 // What a webhook or an operator requested, or what was stored before, a sweep tries once itself. A refusal is the
-// athlete's, and over when they connect again.
+// athlete's, and over when they reconnect.
 const FIND_LISTED = `
   SELECT l.activity_id AS "activityId", t.activity_id IS NOT NULL AS tombstoned,
     j.id IS NOT NULL AS requested, j.id IS NOT NULL AND j.outcome IS NULL AS open,

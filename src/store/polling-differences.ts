@@ -1,7 +1,7 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 
-/** Stands in the place of a summary for an activity that the list lacked. */
+/** Takes the place of a summary for an activity that the list lacked. */
 export const NOT_LISTED = 'not listed';
 
 /**

@@ -43,7 +43,7 @@ export async function endSweep(tx: Queryable, claim: CheckStep): Promise<SweepSu
 }
 
 /**
- * Has polling visit an athlete who has just connected, before those of a running sweep. Nobody reads the visit
+ * Has polling visit an athlete who has just connected, before those of a running sweep. No process reads the visit
  * while automatic sync is off.
  */
 export async function visitAtOnce(tx: Queryable, athleteId: Int64): Promise<void> {

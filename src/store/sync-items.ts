@@ -2,7 +2,7 @@ import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 import { type WalkClaim, walkLost } from './list-walks.ts';
 
-/** Which of these activities the sync has asked for already. */
+/** Which of these activities the sync has requested already. */
 export async function findSyncItems(tx: Queryable, syncId: Int64, activityIds: readonly Int64[]): Promise<Set<Int64>> {
   const rows = await tx.query<{ activity_id: string }>(
     'SELECT activity_id FROM sync_item WHERE sync_id = $1 AND activity_id = ANY ($2::bigint[])',
@@ -11,7 +11,7 @@ export async function findSyncItems(tx: Queryable, syncId: Int64, activityIds: r
   return new Set(rows.map((row) => row.activity_id));
 }
 
-/** Which of these activities have an open job that only syncs asked for. The athlete's schedule is locked. */
+/** Which of these activities have an open job that only syncs requested. The athlete's schedule is locked. */
 export async function findJobsOfSyncs(tx: Queryable, activityIds: readonly Int64[]): Promise<Set<Int64>> {
   const rows = await tx.query<{ activity_id: string }>(
     `SELECT DISTINCT i.activity_id FROM sync_item i JOIN activity_fetch_job j ON j.activity_id = i.activity_id
@@ -24,7 +24,7 @@ export async function findJobsOfSyncs(tx: Queryable, activityIds: readonly Int64
 /** A fetch that a sync has just requested. */
 export interface NewSyncItem {
   activityId: Int64;
-  /** Whose it was before: the sync's alone, other syncs' as well, or also somebody's who is no sync. */
+  /** Whose it was before: the sync's alone, other syncs' as well, or also another requester's. */
   sharedWith: 'nobody' | 'syncs' | 'others';
 }
 
@@ -37,7 +37,7 @@ export async function addSyncItems(tx: Queryable, syncId: Int64, items: readonly
      FROM unnest($2::bigint[], $3::boolean[]) AS n (activity_id, joined) JOIN activity_fetch_job j ON j.activity_id = n.activity_id`,
     [syncId, items.map(({ activityId }) => activityId), items.map(({ sharedWith }) => sharedWith === 'others')],
   );
-  // To the other syncs this one is nobody else: what they asked for stays theirs.
+  // Another sync is no other requester: what it requested stays its own.
   const shared = items.filter(({ sharedWith }) => sharedWith === 'syncs').map(({ activityId }) => activityId);
   await tx.query(
     `UPDATE sync_item i SET version = j.version FROM activity_fetch_job j
@@ -47,7 +47,7 @@ export async function addSyncItems(tx: Queryable, syncId: Int64, items: readonly
 }
 
 /**
- * Somebody asked by hand for a job that syncs may have asked for: none of them removes it when it is cancelled.
+ * An operator requested a job that syncs may have requested: none of them removes it when it is cancelled.
  * For those ways of asking that leave the request's version as it is.
  */
 export async function keepFromSyncs(tx: Queryable, jobId: Int64): Promise<void> {

@@ -30,7 +30,7 @@ export interface StoredSync {
   finishedAt: Date | null;
 }
 
-/** What a sync is asked for; `beforeS` undefined: up to now. */
+/** What a sync covers; `beforeS` undefined: up to now. */
 export interface SyncRequest {
   athleteId: Int64 | undefined;
   afterS: number | undefined;

@@ -4,8 +4,8 @@ import { ROUTE } from './activities.ts';
 import { NOT_HIDDEN } from './athletes.ts';
 
 /**
- * Stores an activity's picture, unless the activity has gone meanwhile, or was stored anew: then its picture is
- * asked for anew as well.
+ * Stores an activity's picture, unless the activity is gone, or was stored again: then its picture is
+ * requested again as well.
  * @param thumbnail.fetchedAt of the activity that was drawn
  * @returns whether it was stored
  */

@@ -22,7 +22,7 @@ export interface WebhookEventRow {
   lastReceivedAt: Date;
 }
 
-/** What came of an event: the activity's job, as it stands now. */
+/** What came of an event: the activity's job, as it is now. */
 export interface JobOfEvent {
   id: Int64;
   status: JobStatus;

@@ -1,6 +1,6 @@
 /** Tiles in memory by key; what was used longest ago goes first. */
 export interface TileCache {
-  /** The kept tile; otherwise what `load` gives, which calls for the same key meanwhile share. */
+  /** The kept tile; otherwise what `load` gives, which concurrent calls for the same key share. */
   get(key: string, load: () => Promise<Buffer>): Promise<Buffer>;
 }
 
@@ -9,7 +9,7 @@ export interface TileCache {
  * next call tries again.
  */
 export function createTileCache(maxBytes: number): TileCache {
-  // A Map iterates in insertion order: whatever is used is put in again, so the oldest stands first.
+  // A Map iterates in insertion order: whatever is used is put in again, so the oldest is first.
   const kept = new Map<string, Buffer>();
   const loading = new Map<string, Promise<Buffer>>();
   let keptBytes = 0;

@@ -5,7 +5,7 @@ const MAX_TILE_PIXELS = 1024 * 1024;
 const MAX_KEPT_PX = 512;
 
 /**
- * Decodes a tile wholly and writes it anew as a plain PNG, so that what is kept in memory is known to be
+ * Decodes a tile wholly and writes it again as a plain PNG, so that what is kept in memory is known to be
  * drawable and small in pixels whatever the server sent.
  * @returns undefined when the bytes are not a PNG, JPEG or WebP image of a tile's size.
  */

@@ -50,7 +50,7 @@ export class TileError extends Error {
   override name = 'TileError';
   /** The message without the tile, which tells a place: for the log. */
   readonly withoutPlace: string;
-  /** Whether the server may give the tile later: it was away, too slow, busy or out of order. */
+  /** Whether the server may give the tile later: it was down, too slow, busy or out of order. */
   readonly mayComeLater: boolean;
 
   constructor(tile: NamedTile, what: string, options: { mayComeLater: boolean }) {
@@ -72,7 +72,7 @@ const MAX_CONNECTIONS = 4;
 
 /**
  * Opens a source of map tiles. Only the template's own origin is ever asked: redirects are not followed.
- * A tile is asked for once and not retried, so that a picture waits at most `timeoutMs` for its map.
+ * A tile is requested once and not retried, so that a picture waits at most `timeoutMs` for its map.
  * @throws TypeError when the template is not an http address with the three placeholders after its host.
  */
 export function createTileSource(options: TileSourceOptions): TileSource {
@@ -93,12 +93,12 @@ export function createTileSource(options: TileSourceOptions): TileSource {
     signal: closing.signal,
   });
   const cache = createTileCache(options.cacheMaxBytes);
-  // As many as are asked for at once: a server that is merely slow with one of them goes on being asked.
+  // As many as are requested at once: a server that is merely slow with one of them goes on being asked.
   const pause = createServerPause(MAX_CONNECTIONS, options.pauseMs);
 
   const load = async (tile: TileAddress): Promise<Buffer> => {
     const named = { name: `${tile.z}/${tile.x}/${tile.y}`, host };
-    if (pause.isOn()) throw new TileError(named, 'was not asked for, since others did not come in time', LATER);
+    if (pause.isOn()) throw new TileError(named, 'was not requested, since others did not come in time', LATER);
     const body = await download(client, fillTemplate(options.urlTemplate, tile), named, pause);
     const png = await normaliseTile(body);
     if (png === undefined) throw new TileError(named, 'is not a PNG, JPEG or WebP image', NEVER);

@@ -77,7 +77,7 @@ interface HistogramValue {
   value: number;
 }
 
-// Prometheus counts each bucket with all below it; the history counts each by itself.
+// Prometheus counts each bucket with all below it; the history counts each alone.
 function bucketsOf(
   values: readonly HistogramValue[],
   measureOf: (labels: HistogramValue['labels']) => string,

@@ -11,7 +11,7 @@ const EVERY_MS = 3_600_000;
 
 /**
  * Brings every athlete's tokens and every endpoint's secret under the newest key of TOKEN_ENCRYPTION_KEY: at the start, and again each
- * hour, because a replica that still runs with the older order of keys may seal with another one meanwhile.
+ * hour, because a replica that still runs with the older order of keys may seal with another one in the meantime.
  */
 export class KeyRotation {
   readonly #options: { database: Database; secretBox: SecretBox; clock: Clock; logger: Logger };
@@ -43,7 +43,7 @@ export class KeyRotation {
       });
     if (unreadable > 0)
       logger.error(
-        'no configured key opens the stored tokens of some athletes; add the former key behind the newest in TOKEN_ENCRYPTION_KEY, or they must connect again',
+        'no configured key opens the stored tokens of some athletes; add the former key behind the newest in TOKEN_ENCRYPTION_KEY, or they must reconnect',
         { component: COMPONENT, athletes: unreadable },
       );
     const endpoints = await resealEndpointSecrets(database, secretBox);

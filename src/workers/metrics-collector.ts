@@ -9,10 +9,10 @@ import type { Budget } from '../queue/budget.ts';
 import { readThumbnailDelay } from '../queue/thumbnail-queue.ts';
 import { countAthletes } from '../store/athlete-list.ts';
 import { readBacklog } from '../store/delivery-log.ts';
-import { holdDuty, leaveDuty } from '../store/duties.ts';
 import { countEndpoints } from '../store/endpoints.ts';
 import { compactJobCounts, countJobsByReason } from '../store/job-counts.ts';
 import { sumWaits, WAIT_CAUSES, type Waits } from '../store/job-waits.ts';
+import { holdLease, releaseLease } from '../store/leases.ts';
 import { readSweepTimes } from '../store/polling-sweeps.ts';
 import { findLastReceived } from '../store/webhook-events.ts';
 import { Repeater } from './repeater.ts';
@@ -60,12 +60,12 @@ export class MetricsCollector {
     this.#repeater.start();
   }
 
-  /** Leaves the duty, so that another process takes it over at once. */
+  /** Releases the lease, so that another process takes it over at once. */
   async stop(): Promise<void> {
     await this.#repeater.stop();
     if (!this.#options.readsQueue) return;
-    await leaveDuty(this.#options.database, 'metrics', this.#holder).catch((error: Error) =>
-      this.#options.logger.warn('the duty of reading the queue’s metrics could not be left; it runs out by itself', {
+    await releaseLease(this.#options.database, 'metrics', this.#holder).catch((error: Error) =>
+      this.#options.logger.warn('lease of the queue metrics not released, it will expire', {
         component: 'metrics',
         error: error.message,
       }),
@@ -80,10 +80,10 @@ export class MetricsCollector {
     metrics.dbPool.set({ state: 'waiting' }, waitingCount);
     if (!readsQueue) return;
     try {
-      if (await holdDuty(database, 'metrics', this.#holder, HELD_MS)) await this.#readQueue();
+      if (await holdLease(database, 'metrics', this.#holder, HELD_MS)) await this.#readQueue();
       else clearQueueGauges(metrics);
     } catch (error) {
-      // Old figures would say that all stands still.
+      // Old figures would say that nothing moves.
       clearQueueGauges(metrics);
       throw error;
     }

@@ -7,7 +7,7 @@ import type { Logger } from '../infra/logger.ts';
 import { deleteOldChanges } from '../store/changes.ts';
 import { databaseTime } from '../store/database-time.ts';
 import { deleteOldDeliveries } from '../store/delivery-log.ts';
-import { holdDuty, leaveDuty } from '../store/duties.ts';
+import { holdLease, releaseLease } from '../store/leases.ts';
 import { deleteOldRows, KEPT_FOR_A_TIME } from '../store/old-rows.ts';
 import { Repeater } from './repeater.ts';
 
@@ -55,7 +55,7 @@ export class Retention {
 
   async #purge(): Promise<void> {
     const { database, logger, days, changeDays } = this.#options;
-    if (!(await holdDuty(database, 'retention', this.#holder, HELD_MS))) return;
+    if (!(await holdLease(database, 'retention', this.#holder, HELD_MS))) return;
     const removed: Record<string, number> = {};
     const signal = this.#stopping.signal;
     for (const status of ['done', 'failed'] as const)
@@ -67,7 +67,7 @@ export class Retention {
     const changesBefore = new Date(now - changeDays * DAY_MS);
     removed.changes = await this.#purgeInBatches(() => deleteOldChanges(database, changesBefore));
     removed.deliveries = await this.#purgeInBatches(() => deleteOldDeliveries(database, changesBefore));
-    await leaveDuty(database, 'retention', this.#holder);
+    await releaseLease(database, 'retention', this.#holder);
     if (Object.values(removed).some((rows) => rows > 0))
       logger.info(`removed what was older than ${days} days`, { component: COMPONENT, changeDays, ...removed });
   }

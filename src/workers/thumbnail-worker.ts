@@ -122,11 +122,11 @@ export class ThumbnailWorker {
       }
       const { message } = error as Error;
       metrics.thumbnails.inc({ result: 'failed' });
-      logger.warn('thumbnail failed; it is tried again', { ...fields, error: message });
+      logger.warn('thumbnail failed, retrying', { ...fields, error: message });
       await database
         .transaction((tx) => failThumbnail(boss, tx, run, message))
         .catch((problem: Error) =>
-          logger.warn('the failed thumbnail could not be put back; pg-boss takes it back', {
+          logger.warn('failed thumbnail not released, pg-boss will reclaim it', {
             ...fields,
             error: problem.message,
           }),

@@ -15,7 +15,7 @@ const TEST_MS = 120_000;
 
 /**
  * Lets time pass until something shows. The workers get real time after each step: a process that is still
- * reading when the next one comes would lose its duty to the other.
+ * reading when the next one comes would lose its lease to the other.
  */
 async function advanceUntil({ clock }: ClockedRig, stepMs: number, fits: () => Promise<boolean>, what: string) {
   const deadline = performance.now() + PATIENCE_MS;

@@ -57,7 +57,7 @@ describe("pg-boss's own maintenance, on the service's connections", () => {
 });
 
 describe("pg-boss's daily maintenance", () => {
-  it('leaves a job alone that a stopped service has put back', async () => {
+  it('leaves a job alone that a stopped service has released', async () => {
     const rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
     try {
       rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);

@@ -87,7 +87,7 @@ describe('while the database is away', () => {
     expect((await fetch(`${rig.service.url}/api/provider/webhook?${query}`)).status).toBe(200);
   });
 
-  it('a fetch whose answer cannot be stored is taken back as stale, and stored later', async () => {
+  it('a fetch whose answer cannot be stored is reclaimed as stale, and stored later', async () => {
     await untilReady();
     const { id } = rig.simulator.addActivity(athleteId);
     const held = rig.simulator.faults.add({ kind: 'hold', match: { activityId: id }, times: 1 });

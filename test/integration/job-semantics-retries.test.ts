@@ -122,7 +122,7 @@ describe('a job that has stayed in working for more than 5 minutes', () => {
     while ((await supersededRuns()) < runs) await new Promise((resolve) => setImmediate(resolve));
   };
 
-  it('is taken back as a counted attempt, and the late result is not written', async () => {
+  it('is reclaimed as a counted attempt, and its late result is discarded', async () => {
     const { id } = rig.simulator.addActivity(athleteId, { name: 'as the slow answer has it' });
     const held = rig.simulator.faults.add({ kind: 'hold', match: { activityId: id }, times: 1 });
     await announce(id);

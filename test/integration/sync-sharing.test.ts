@@ -42,7 +42,7 @@ async function whileFetching<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Has fetches begun and does `work` while they get no answer; then they are put back. */
+/** Has fetches begun and does `work` while they get no answer; then they are released. */
 async function whileHeld(athleteId: string, work: (running: string[]) => Promise<void>): Promise<void> {
   const hold = rig.simulator.faults.add({ kind: 'hold', match: { path: /activities\/\d/, athleteId } });
   await whileFetching(async () => {

@@ -173,7 +173,7 @@ describe('a bulk sync of one athlete', () => {
 });
 
 describe('a bulk sync of all athletes', () => {
-  it('goes through every healthy athlete, and goes on without one who must connect again', async () => {
+  it('goes through every healthy athlete, and goes on without one who must reconnect', async () => {
     const [good, refused] = [await rig.connectAthlete(), await rig.connectAthlete()];
     const ids = rig.simulator.addHistory(good, 4).map(({ id }) => id);
     rig.simulator.faults.add({ kind: 'status', status: 403, match: { path: listPath, athleteId: refused } });
@@ -189,13 +189,13 @@ describe('a bulk sync of all athletes', () => {
 });
 
 describe('the sync endpoints', () => {
-  it('refuse an athlete who is not connected, or must connect again first', async () => {
+  it('refuse an athlete who is not connected, or must reconnect first', async () => {
     expect((await rig.admin('/api/admin/athletes/999999/sync', { method: 'POST' })).status).toBe(404);
     const athleteId = await rig.connectAthlete();
     await rig.service.database.query(`UPDATE athlete SET state = 'reconnect' WHERE athlete_id = $1`, [athleteId]);
     const answer = await rig.admin(`/api/admin/athletes/${athleteId}/sync`, { method: 'POST' });
     expect(answer.status).toBe(409);
-    expect(await answer.json()).toMatchObject({ detail: expect.stringContaining('connect again') });
+    expect(await answer.json()).toMatchObject({ detail: expect.stringContaining('reconnect') });
   });
 
   it.each([

@@ -54,13 +54,31 @@ describe.each(pages)('$page', ({ page, text }) => {
   });
 });
 
-describe('the README', () => {
-  const readme = read('README.md');
+describe('the walk from webhook to picture', () => {
+  const walk = /## From webhook to picture\n([\s\S]*?)\n## /.exec(read('ARCHITECTURE.md'))?.[1] ?? '';
 
+  it('takes at most 18 files', () => {
+    const steps = [...walk.matchAll(/^\|[^|]*\| `(src\/[\w./-]+)` \|/gm)];
+    expect(steps.length).toBeGreaterThan(10);
+    expect(steps.length).toBeLessThanOrEqual(18);
+  });
+
+  it('takes at most 12 SQL functions, each in the file that it names', () => {
+    const rows = [...walk.matchAll(/^\| (`[a-z_`, ]+`) \| `(\S+\.sql)` \|/gm)];
+    const functions = rows.flatMap(([, names = '', file = '']) => names.split(', ').map((name) => ({ name, file })));
+    expect(functions.length).toBeGreaterThan(5);
+    expect(functions.length).toBeLessThanOrEqual(12);
+    for (const { name, file } of functions) {
+      expect(read(`sql/functions/${file}`)).toContain(`FUNCTION ${name.replaceAll('`', '')}(`);
+    }
+  });
+});
+
+describe('the page about configuration', () => {
   it('gives each default as the service has it', () => {
-    const section = /### Configuration\n([\s\S]*?)\n## /.exec(readme)?.[1] ?? '';
+    const section = /## Variables\n([\s\S]*?)\n## /.exec(read('docs/configuration.md'))?.[1] ?? '';
     const rows = [...section.matchAll(/^\| ([A-Z][A-Z_, /]*) \| (.*) \|$/gm)];
-    expect(rows.length).toBeGreaterThan(5);
+    expect(rows.length).toBeGreaterThan(20);
     for (const [, names = '', said = ''] of rows) {
       const values = said.split(' / ');
       // "A_B / _C" is A_B and A_C.
@@ -77,9 +95,11 @@ describe('the README', () => {
       });
     }
   });
+});
 
+describe('the page about development', () => {
   it('gives every package with its reason, and no other', () => {
-    const section = /## Packages\n([\s\S]*?)\n## /.exec(readme)?.[1] ?? '';
+    const section = /## Packages\n([\s\S]*)/.exec(read('docs/development.md'))?.[1] ?? '';
     const named = [...section.matchAll(/^\| (?!Package)([^|]+) \|/gm)].flatMap(([, cell = '']) =>
       cell.replace(' (development)', '').split(', '),
     );

@@ -100,7 +100,7 @@ describe('a tile source', () => {
     const ask = (x: number) => source.getTile({ z: 12, x, y: 1 });
     for (const x of [1, 2, 3, 4]) await expect(ask(x)).rejects.toThrow('did not come in time');
     server.answer = (_request, response) => sendImage(response, server.blueTile);
-    await expect(ask(5)).rejects.toThrow('was not asked for, since others did not come in time');
+    await expect(ask(5)).rejects.toThrow('was not requested, since others did not come in time');
     expect(server.requests).toHaveLength(4);
     const isThere = () =>
       ask(5).then(

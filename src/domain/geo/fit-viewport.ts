@@ -49,7 +49,7 @@ function isSingleSpot(span: number): boolean {
 function roundToTiles(fittingPx: number, sizePx: number): { worldPx: number; zoom: number } {
   const drawnTilePx = Math.max(TILE_PX, Math.ceil(sizePx / 2));
   const zoom = Math.floor(Math.log2(fittingPx / drawnTilePx));
-  // A route around half the world does not fit beside its padding even at zoom 0: that tile shrinks.
+  // A route around half the world is too wide for its padding even at zoom 0: that tile shrinks.
   if (zoom < 0) return { worldPx: Math.max(1, Math.floor(fittingPx)), zoom: 0 };
   return { worldPx: drawnTilePx * 2 ** zoom, zoom };
 }

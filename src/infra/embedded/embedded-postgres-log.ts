@@ -11,7 +11,7 @@ const CLIENT_SPEAKERS = ['client backend', 'dead-end client backend', 'not initi
 
 /**
  * Passes on one line of the server's log at the level that it has for us. What a client's own session
- * reports, the client has been told already, and decides itself whether somebody must act.
+ * reports, the client knows already, and decides whether an operator must act.
  * @param line one line, written with LOG_LINE_PREFIX
  */
 export function forwardServerLine(line: string, log: WriteLog): void {

@@ -3,7 +3,7 @@ import { access, constants, readFile, stat } from 'node:fs/promises';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
 import { exists } from './folders.ts';
 
-/** The account that PostgreSQL's programs run under; undefined stands for the account of this process. */
+/** The account that PostgreSQL's programs run under; undefined: the account of this process. */
 export type ServerAccount = { name: string; uid: number; gid: number } | undefined;
 
 /** How a program ended: its exit code, null when it could not be started, and what it printed on both streams. */

@@ -29,7 +29,7 @@ export interface LaunchOptions extends ClusterLocation {
 
 /**
  * Becomes the server, beside a watch that stops it when the pipe closes without a word: when this process is gone,
- * however it ended. The watch is nobody's child, since PostgreSQL takes a child that it does not know for a crash.
+ * however it ended. The watch is not the server's child, since PostgreSQL takes a child that it does not know for a crash.
  */
 const WATCHED_START = '((read _ <&3 || kill -INT $$) >/dev/null 2>&1 &); exec "$@" 3<&-';
 /** Reasons not to start that pass: the port or the cluster was taken in the meantime, or old sessions still end. */
