@@ -17,16 +17,17 @@ export interface Failure {
  * Runs the history of one seed and checks each step against the model.
  * @param options.together pairs of operations run at the same time; the order in which they committed is whichever
  * explains what came of both. Their interleaving is the database's own and may differ when a seed is run again
+ * @param options.shrink false reports the history as it was drawn
  * @returns the failure, if any
  */
 export async function checkSeed(
   world: World,
   seed: number,
-  options: { together: boolean; tally?: Tally },
+  options: { together: boolean; tally?: Tally; shrink?: boolean },
 ): Promise<Failure | undefined> {
-  const { together, tally = {} } = options;
+  const { together, tally = {}, shrink = true } = options;
   const property = fc.asyncProperty(histories({ together }), (operations) => checkHistory(world, operations, tally));
-  const details = await fc.check(property, { seed, numRuns: 1, verbose: 0 });
+  const details = await fc.check(property, { seed, numRuns: 1, endOnFailure: !shrink });
   if (!details.failed) return undefined;
   const [operations = []] = details.counterexample ?? [];
   const lines = [

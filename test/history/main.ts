@@ -42,5 +42,7 @@ try {
 }
 for (const [what, n] of Object.entries(tally).sort()) console.log(`${what}: ${n}`);
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-console.log(`${count} histories checked in ${seconds} s, ${failed.length} failed${failed.length > 0 ? `: seeds ${failed.join(', ')}` : ''}`);
+console.log(
+  `${count} histories checked in ${seconds} s, ${failed.length} failed${failed.length > 0 ? `: seeds ${failed.join(', ')}` : ''}`,
+);
 process.exitCode = failed.length === 0 ? 0 : 1;

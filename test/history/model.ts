@@ -3,7 +3,17 @@ import { budgetMargins } from '../../src/queue/budget.ts';
 import type { Settlement } from '../../src/queue/settlement.ts';
 import { CONNECTED_ATHLETES } from './operations.ts';
 import type { State } from './state.ts';
-import { BACKOFF_MS, CALL_MS, CAPACITY, COOLDOWN_MS, type Happened, type HeldRun, STALE_AFTER_MS, START, WINDOW_MS } from './world.ts';
+import {
+  BACKOFF_MS,
+  CALL_MS,
+  CAPACITY,
+  COOLDOWN_MS,
+  type Happened,
+  type HeldRun,
+  STALE_AFTER_MS,
+  START,
+  WINDOW_MS,
+} from './world.ts';
 
 /** What the history so far says of one activity's request. */
 interface Request {
@@ -72,17 +82,23 @@ export class Model {
   apply(happened: Happened): void {
     switch (happened.what) {
       case 'event':
-        return this.#event(happened);
+        this.#event(happened);
+        return;
       case 'request':
-        return this.#request(happened);
+        this.#request(happened);
+        return;
       case 'claim':
-        return this.#claim(happened);
+        this.#claim(happened);
+        return;
       case 'settle':
-        return this.#settle(happened);
+        this.#settle(happened);
+        return;
       case 'rescue':
-        return this.#rescue(happened);
+        this.#rescue(happened);
+        return;
       case 'retry':
-        return this.#retry(happened);
+        this.#retry(happened);
+        return;
       case 'delete':
         must(this.#requests.delete(happened.activityId) === happened.deleted, 'a job that exists can be deleted');
         return;
@@ -109,7 +125,8 @@ export class Model {
       expected = 'refuted';
     else if (known?.newestAt !== undefined) {
       const isOlder = heardAt < known.newestAt;
-      if (isOlder || (heardAt === known.newestAt && known.aspect === 'delete' && aspect !== 'delete')) expected = 'stale';
+      if (isOlder || (heardAt === known.newestAt && known.aspect === 'delete' && aspect !== 'delete'))
+        expected = 'stale';
     }
     must(result === expected, `the event is ${expected}, not ${result}`);
     this.#ledger.add(key);
@@ -148,7 +165,8 @@ export class Model {
       return request;
     }
     const isFinished = known.asked === known.answered;
-    if (this.#moves(activityId, athleteId, event !== undefined)) Object.assign(known, { athleteId }, keepReclaims(fresh, known, isFinished));
+    if (this.#moves(activityId, athleteId, event !== undefined))
+      Object.assign(known, { athleteId }, keepReclaims(fresh, known, isFinished));
     if (isFinished) Object.assign(known, plain, fresh);
     if (event) Object.assign(known, event);
     known.asked += 1;
@@ -290,16 +308,26 @@ export class Model {
       must(row.isOpen === isOpen, `${what} is ${isOpen ? 'open: a request is not answered' : 'finished'}`);
       must(row.running === (request.holder !== undefined), `${what} runs exactly while a worker holds it`);
       must(row.waiting === (isOpen && !request.holder), `${what} waits exactly while it is open and not held`);
+      must(
+        row.hasMoved === (request.holder !== undefined && request.asked > request.holder.answers),
+        `${what} runs once more exactly when it was requested again during its run`,
+      );
       must(!row.waiting || row.hasDueLane, `${what} waits in a lane that is looked at when it is due`);
       must(row.processId === (request.holder?.held.processId ?? null), `${what} names the process that runs it`);
       must(row.athleteId === request.athleteId, `${what} is athlete ${request.athleteId}'s`);
-      must(!isOpen || row.attempts === request.attempts, `${what} counts ${request.attempts} attempts, not ${row.attempts}`);
+      must(
+        !isOpen || row.attempts === request.attempts,
+        `${what} counts ${request.attempts} attempts, not ${row.attempts}`,
+      );
       must(row.failures === request.failures, `${what} has ${request.failures} failed runs, not ${row.failures}`);
     }
     must(state.activities.length === this.#activities.size, 'what is stored is what the runs that settled have stored');
     for (const { activityId, athleteId, name } of state.activities) {
       const stored = this.#activities.get(activityId);
-      must(stored?.athleteId === athleteId && stored.name === name, `activity ${activityId} is as the last run stored it`);
+      must(
+        stored?.athleteId === athleteId && stored.name === name,
+        `activity ${activityId} is as the last run stored it`,
+      );
     }
     must(state.tombstones.length === this.#tombstones.size, 'each deletion leaves a tombstone');
     const start = windowOf(now);

@@ -79,5 +79,5 @@ const pair = fc
 /** Histories of operations, one after the other, or with pairs that run at the same time. */
 export function histories(options: { together: boolean }): fc.Arbitrary<Operation[]> {
   const operation = options.together ? fc.oneof(...inTurn, weighted(20, pair)) : fc.oneof(...inTurn);
-  return fc.array(operation, { minLength: 12, maxLength: 36, size: 'max' });
+  return fc.array(operation, { minLength: 10, maxLength: 24, size: 'max' });
 }

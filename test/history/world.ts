@@ -42,7 +42,14 @@ export type Happened = { at: number } & (
   | { what: 'event'; operation: Operation & { do: 'event' }; result: AcceptResult['result'] }
   | { what: 'request'; operation: Operation & { do: 'request' }; result: RequestResult['result'] }
   | { what: 'claim'; held?: HeldRun; waitMs: number | undefined }
-  | { what: 'settle'; held: HeldRun; settlement: Settlement; calls: number; callEnd: number; result: RunResult | 'lost' }
+  | {
+      what: 'settle';
+      held: HeldRun;
+      settlement: Settlement;
+      calls: number;
+      callEnd: number;
+      result: RunResult | 'lost';
+    }
   | { what: 'crash'; processId: number }
   | { what: 'rescue'; dead: number; stale: number }
   | { what: 'retry'; activityId: string; result: 'absent' | 'running' | 'retried' }
@@ -209,13 +216,16 @@ export async function createWorld(): Promise<World> {
       for (let steps = 0; steps < MOST_STEPS; steps += 1) {
         for (const [n, { hand }] of workers.entries())
           while (hand.length > 0) await check(await perform({ do: 'settle', worker: n, answer: 'found' }));
-        await check(await perform({ do: 'rescue' }));
         const claimed = await perform({ do: 'claim', worker: 0 });
         await check(claimed);
         const [claim] = claimed;
+        const at = clock.now();
         if (claim?.what !== 'claim' || claim.held) continue;
+        const rescued = await perform({ do: 'rescue' });
+        await check(rescued);
+        if (rescued.some((one) => one.what === 'rescue' && one.dead + one.stale > 0)) continue;
         if (claim.waitMs === undefined) return;
-        await clock.setTime(clock.now() + claim.waitMs);
+        await clock.setTime(at + claim.waitMs);
       }
       throw new Error(`Jobs are still open after ${MOST_STEPS} claims, each made when the one before had said.`);
     },
