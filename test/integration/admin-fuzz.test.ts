@@ -87,6 +87,51 @@ it('answers any request as its description says, and never with a server error',
   expect(wrong).toEqual([]);
 }, 600_000);
 
+it('answers any delivery and any request without a token, and never with a server error', async () => {
+  await rig.service.database.query(`INSERT INTO subscription (subscription_id, callback_url) VALUES (1, 'http://a')`);
+  const random = randomNumbers(20_260_102);
+  const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
+  const usual = { object_type: 'activity', object_id: 5, aspect_type: 'create', owner_id: 3, subscription_id: 1 };
+  const event = () => {
+    const fields = Object.entries({ ...usual, event_time: 1_700_000_000, updates: {} });
+    const kept = fields.filter(() => random() < 0.95);
+    return JSON.stringify(
+      Object.fromEntries(kept.map(([name, value]) => [name, random() < 0.15 ? pick(VALUES) : value])),
+    );
+  };
+  const body = () => (random() < 0.8 ? event() : pick([event().slice(0, 40), '[', '"x"', ...TEXTS]));
+  const types = [
+    'application/json',
+    'application/json; charset=utf-16',
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    '',
+  ];
+  const paths = [
+    '/',
+    '/healthz',
+    '/api/provider/callback',
+    '/api/provider/connect',
+    '/api/admin/activity-jobs',
+    '/api/x',
+  ];
+  const wrong: string[] = [];
+  for (let count = 0; count < REQUESTS; count += 1) {
+    const isDelivery = random() < 0.7;
+    const query = () => `?${pick(['state', 'code', 'hub.mode', 'hub.challenge'])}=${encodeURIComponent(pick(TEXTS))}`;
+    const path = isDelivery ? '/api/provider/webhook' : `${pick([...paths, '/api/provider/webhook'])}${query()}`;
+    const method = isDelivery ? 'POST' : pick(['GET', 'GET', 'POST', 'PUT', 'DELETE', 'OPTIONS']);
+    const signature = random() < 0.2 ? { 'x-strava-signature': pick(['t=1,v1=00', 't=,v1=', 'x', ',,,']) } : {};
+    const headers = { 'content-type': random() < 0.8 ? 'application/json' : pick(types), ...signature };
+    const sent = method === 'GET' ? {} : { body: body() };
+    const response = await fetch(`${rig.service.url}${path}`, { method, headers, redirect: 'manual', ...sent });
+    await response.arrayBuffer();
+    if (response.status >= 500)
+      wrong.push(`${method} ${path} ${JSON.stringify({ headers, ...sent })}: ${response.status}`);
+  }
+  expect(wrong).toEqual([]);
+}, 600_000);
+
 /** The same numbers from 0 to 1 in each run (a linear congruential generator). */
 function randomNumbers(seed: number): () => number {
   let state = seed;
