@@ -5,6 +5,7 @@ import { createDisconnectAthlete } from '../flows/disconnect-athlete.ts';
 import { createEraseAthlete } from '../flows/erase-athlete.ts';
 import { createKnownSubscriptions } from '../flows/known-subscriptions.ts';
 import { createSubscriptions } from '../flows/manage-subscriptions.ts';
+import { createDoctor } from '../flows/standing-doctor.ts';
 import { createSyncs } from '../flows/sync-progress.ts';
 import { stopsForThrottle } from '../flows/throttled.ts';
 import { createAdminApi } from '../http/admin-api.ts';
@@ -85,11 +86,22 @@ function createPublicWeb(
     stateSecret: config.PROVIDER_CLIENT_SECRET,
   });
   const erase = createEraseAthlete({ database, boss, logger });
+  const doctor = createDoctor({
+    provider: subscriptionCalls,
+    callbackUrl: `${baseUrl}${WEBHOOK_PATH}`,
+    providerOrigin: config.PROVIDER_API_URL,
+    verifyToken: config.PROVIDER_VERIFY_TOKEN,
+    signed: config.PROVIDER_WEBHOOK_SECRET !== undefined,
+    readDeliveries: () => readDeliveries(database),
+    now,
+    logger,
+  });
   const adminApi = createAdminApi({
     ...parts,
     auth,
     audit,
     signIn,
+    doctor,
     disconnect: createDisconnectAthlete({ ...parts, erase }),
     moreRoutes: [
       ...adminWebhookRoutes({
@@ -97,15 +109,7 @@ function createPublicWeb(
         callbackUrl: `${baseUrl}${WEBHOOK_PATH}`,
         verifyToken,
       }),
-      ...adminDoctorRoutes({
-        provider: subscriptionCalls,
-        callbackUrl: `${baseUrl}${WEBHOOK_PATH}`,
-        providerOrigin: config.PROVIDER_API_URL,
-        verifyToken: config.PROVIDER_VERIFY_TOKEN,
-        signed: config.PROVIDER_WEBHOOK_SECRET !== undefined,
-        readDeliveries: () => readDeliveries(database),
-        now,
-      }),
+      ...adminDoctorRoutes({ doctor }),
       ...adminSyncRoutes({
         syncs: createSyncs({
           ...parts,

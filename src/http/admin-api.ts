@@ -2,6 +2,7 @@ import { Router } from 'express';
 import type { PgBoss } from 'pg-boss';
 import type { Clock } from '../domain/clock.ts';
 import type { DisconnectAthlete } from '../flows/disconnect-athlete.ts';
+import type { Doctor } from '../flows/standing-doctor.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
@@ -48,6 +49,7 @@ export function createAdminApi(deps: {
   auth: AdminAuth;
   audit: Audit;
   signIn: SignIn;
+  doctor: Doctor;
   disconnect: DisconnectAthlete;
   clock: Clock;
   logger: Logger;

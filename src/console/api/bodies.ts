@@ -172,7 +172,9 @@ export interface Overview {
   athletes: Record<AthleteState, number>;
   lastWebhookAt: string | null;
   polling: { startedAt: string | null; finishedAt: string | null };
-  providerFailingSince: string | null;
+  fetches: { succeeded: number; failed: number; failingSince: string | null };
+  subscriptions: number;
+  doctor: { at: string; faults: { check: string; detail: string }[] } | null;
   lastHour: Sums;
   lastDay: Sums;
 }
