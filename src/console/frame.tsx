@@ -15,6 +15,7 @@ const VIEWS: readonly { to: string; name: string; icon: IconName }[] = [
   { to: '/activities', name: 'Activities', icon: 'activities' },
   { to: '/deliveries', name: 'Deliveries', icon: 'deliveries' },
   { to: '/subscriptions', name: 'Subscriptions', icon: 'subscriptions' },
+  { to: '/processes', name: 'Processes', icon: 'processes' },
   { to: '/audit', name: 'Audit', icon: 'audit' },
 ];
 
@@ -74,15 +75,12 @@ const WORDS = { live: 'Live', connecting: 'Connecting…', paused: 'Paused' };
 /** Above every view while what it shows may be wrong. */
 function Silence() {
   const since = silentSince.value;
+  if (since === null) return null;
   return (
-    <div role="alert">
-      {since !== null && (
-        <p class="notice bad">
-          Not updated since {formatTime(new Date(since).toISOString())}: the service or its database does not answer. It
-          is trying again; this page catches up when it succeeds.
-        </p>
-      )}
-    </div>
+    <p class="notice bad" role="alert">
+      Not updated since {formatTime(new Date(since).toISOString())}: the service or its database does not answer. It is
+      trying again; this page catches up when it succeeds.
+    </p>
   );
 }
 

@@ -44,6 +44,7 @@ export function assessHealth(overview: Overview, now: number): Health {
     judgeDoctor(overview),
     judgeAthletes(overview),
     judgeDelay(overview),
+    ...judgePauses(overview),
     judgeBudget(overview, now),
   ].filter((judgement) => judgement !== undefined);
   const judgements = LEVELS.flatMap((level) => found.filter((judgement) => judgement.level === level));
@@ -102,8 +103,18 @@ function judgeAthletes({ athletes: { healthy, reconnect, scope } }: Overview): J
   };
 }
 
-function judgeDelay({ oldestDueS, budget: { waiting } }: Overview): Judgement | undefined {
-  if (oldestDueS.webhook <= BEHIND_S || waiting.turn === 0) return undefined;
+function judgePauses({ pauses }: Overview): Judgement[] {
+  return pauses.map(({ reason, pausedBy, pausedAt, note }) => ({
+    level: 'warning',
+    sentence: `Fetching is paused (${reason === 'all' ? 'all of it' : `${reason} jobs`}) since ${formatClock(pausedAt)} by ${pausedBy}: ${note}`,
+    to: '/processes',
+    runbook: 'queue',
+  }));
+}
+
+function judgeDelay({ oldestDueS, budget: { waiting }, pauses }: Overview): Judgement | undefined {
+  const isPaused = pauses.some(({ reason }) => reason === 'all' || reason === 'webhook');
+  if (isPaused || oldestDueS.webhook <= BEHIND_S || waiting.turn === 0) return undefined;
   return {
     level: 'bad',
     sentence: `Behind: a webhook’s job has been due for ${formatSpan(oldestDueS.webhook * 1000)} and no worker claimed it.`,

@@ -22,6 +22,7 @@ import { adminAthleteRoutes } from './routes/admin-athletes.ts';
 import { adminAuditRoutes } from './routes/admin-audit.ts';
 import { adminBudgetRoutes } from './routes/admin-budget.ts';
 import { adminEventRoutes } from './routes/admin-events.ts';
+import { adminFetchingRoutes } from './routes/admin-fetching.ts';
 import { adminJobChangeRoutes } from './routes/admin-job-changes.ts';
 import { adminJobRoutes } from './routes/admin-jobs.ts';
 import { adminOverviewRoutes } from './routes/admin-overview.ts';
@@ -75,6 +76,7 @@ export function createAdminApi(deps: {
     ...adminWebhookEventRoutes({ database, boss }),
     ...adminBudgetRoutes({ budget, readWaits }),
     ...adminOverviewRoutes({ ...deps, readCounts }),
+    ...adminFetchingRoutes({ ...deps, readCounts }),
     ...adminEventRoutes({ stream }),
     ...adminAuditRoutes({ database }),
     ...adminSessionRoutes(deps),

@@ -9,6 +9,7 @@ import type { Budget } from '../queue/budget.ts';
 import { readThumbnailDelay } from '../queue/thumbnail-queue.ts';
 import { countAthletes } from '../store/athlete-list.ts';
 import { holdDuty, leaveDuty } from '../store/duties.ts';
+import { listPauses } from '../store/fetch-pauses.ts';
 import { compactJobCounts, countJobsByReason } from '../store/job-counts.ts';
 import { sumWaits, WAIT_CAUSES, type Waits } from '../store/job-waits.ts';
 import { readSweepTimes } from '../store/polling-sweeps.ts';
@@ -94,6 +95,10 @@ export class MetricsCollector {
     for (const reason of REASONS)
       for (const status of STATUSES) metrics.jobs.set({ status, reason }, counts[reason][status]);
 
+    const paused = (await listPauses(database)).map(({ reason }) => reason);
+    for (const reason of ['all', ...REASONS] as const)
+      metrics.fetchPaused.set({ reason }, paused.includes(reason) ? 1 : 0);
+
     const waits = await readWaits();
     for (const reason of REASONS) metrics.oldestDueJob.set({ reason }, waits[reason].oldestDueS);
     const causes = sumWaits(waits);
@@ -119,7 +124,8 @@ export class MetricsCollector {
 }
 
 function clearQueueGauges(metrics: Metrics): void {
-  for (const gauge of [metrics.jobs, metrics.oldestDueJob, metrics.jobsWaiting, metrics.athletes]) gauge.reset();
+  for (const gauge of [metrics.jobs, metrics.oldestDueJob, metrics.jobsWaiting, metrics.fetchPaused, metrics.athletes])
+    gauge.reset();
   for (const gauge of [
     metrics.budgetCapacity,
     metrics.budgetConfigured,

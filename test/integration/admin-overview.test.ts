@@ -43,6 +43,7 @@ describe('GET /api/admin/overview and /api/admin/history', () => {
       polling: { startedAt: null, finishedAt: null },
       fetches: { succeeded: 1, failed: 0, failingSince: null },
       subscriptions: 0,
+      pauses: [],
       doctor: { faults: expect.arrayContaining([{ check: 'trusted subscriptions', detail: expect.any(String) }]) },
       lastHour: {
         stored: { count: 1, p50S: expect.any(Number) },

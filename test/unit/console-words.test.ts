@@ -39,6 +39,7 @@ function overviewWith(changes: Partial<Overview> = {}, budget: Partial<Overview[
     polling: { startedAt: null, finishedAt: null },
     fetches: { succeeded: 9, failed: 0, failingSince: null },
     subscriptions: 1,
+    pauses: [],
     doctor: { at: '2025-05-06T12:04:00.000Z', faults: [] },
     lastHour: sums,
     lastDay: sums,
@@ -141,6 +142,17 @@ describe('the health banner', () => {
     expect(first(behind)).toMatchObject({ level: 'bad', sentence: expect.stringContaining('5 min') });
   });
 
+  it('names a pause with who, when and why, and does not call the jobs that wait for it late', () => {
+    const pauses = [
+      { reason: 'all' as const, pausedBy: 'Ada', pausedAt: '2025-05-06T12:01:00.000Z', note: 'provider incident' },
+    ];
+    const { level, judgements } = assessHealth({ ...behind, pauses }, NOW);
+    expect(level).toBe('warning');
+    expect(judgements.map(({ sentence }) => sentence)).toEqual([
+      expect.stringMatching(/^Fetching is paused \(all of it\) since \d\d:01 .* by Ada: provider incident$/),
+    ]);
+  });
+
   it('says everything that it finds, worst first', () => {
     const all = overviewWith({
       fetches: { succeeded: 9, failed: 1, failingSince: LATER },
@@ -165,6 +177,7 @@ describe('the health banner', () => {
       first(overviewWith({ athletes: { healthy: 0, reconnect: 0, scope: 0 } })),
       first(overviewWith({ athletes: { healthy: 0, reconnect: 1, scope: 0 } })),
       first(behind),
+      first(overviewWith({ pauses: [{ reason: 'all', pausedBy: 'Ada', pausedAt: LATER, note: '' }] })),
       UNKNOWN_HEALTH,
     ].map(({ sentence }) => sentence);
     const explained = sentences.map((sentence) => beginnings.filter((words) => sentence.startsWith(words)).length);

@@ -5,6 +5,7 @@ import type { Database } from '../../infra/database.ts';
 import { createPacedRead } from '../../infra/paced-read.ts';
 import type { Budget } from '../../queue/budget.ts';
 import { countAthletes } from '../../store/athlete-list.ts';
+import { listPauses } from '../../store/fetch-pauses.ts';
 import { readRecentFetches } from '../../store/history.ts';
 import type { JobCounts } from '../../store/job-counts.ts';
 import { sumWaits, type Waits } from '../../store/job-waits.ts';
@@ -15,6 +16,7 @@ import { budgetOut, toBudgetBody } from '../budget-body.ts';
 import { statsOut, withTotal } from '../job-body.ts';
 import { timeOut, wholeNumber } from '../query-fields.ts';
 import { defineRoute, type Route } from '../route.ts';
+import { pauseOut } from './admin-fetching.ts';
 
 const spreadOut = z.strictObject({ count: z.int(), p50S: z.number().nullable(), p95S: z.number().nullable() });
 const sumOut = {
@@ -49,6 +51,7 @@ const overviewOut = z.strictObject({
     })
     .meta({ description: 'How the provider answered the runs of the last five minutes' }),
   subscriptions: z.int().meta({ description: 'Known subscriptions; without one no webhook can arrive' }),
+  pauses: z.array(pauseOut).meta({ description: 'Fetching that an operator has paused' }),
   doctor: z
     .strictObject({ at: timeOut, faults: z.array(z.strictObject({ check: z.string(), detail: z.string() })) })
     .nullable()
@@ -82,7 +85,7 @@ export function adminOverviewRoutes(deps: {
       access: 'read',
       responses: { 200: { description: 'The overview', schema: overviewOut } },
       handle: async () => {
-        const [counts, waits, budget, athletes, lastWebhookAt, polling, fetches, known, lastHour, lastDay] =
+        const [counts, waits, budget, athletes, lastWebhookAt, polling, fetches, known, pauses, lastHour, lastDay] =
           await Promise.all([
             deps.readCounts(),
             deps.readWaits(),
@@ -92,6 +95,7 @@ export function adminOverviewRoutes(deps: {
             readSweepTimes(database),
             readRecentFetches(database),
             listKnownSubscriptions(database),
+            listPauses(database),
             readLastHour(),
             readLastDay(),
           ]);
@@ -108,6 +112,7 @@ export function adminOverviewRoutes(deps: {
             polling,
             fetches,
             subscriptions: known.length,
+            pauses,
             doctor: examined
               ? {
                   at: examined.at,
