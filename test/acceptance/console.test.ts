@@ -59,7 +59,7 @@ const views = (): [string, string | RegExp][] => [
   [`/activities/${activityId}`, 'Elapsed time'],
   ['/deliveries', activityId],
   ['/subscriptions', 'nothing needs doing'],
-  ['/processes', 'Last sign of life'],
+  ['/processes', 'Last seen'],
   ['/audit', 'POST webhooks'],
 ];
 

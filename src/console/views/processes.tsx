@@ -143,9 +143,10 @@ const QUEUES: readonly Column<QueueDepth & { id: string }>[] = [
 const COLUMNS: readonly Column<Process>[] = [
   {
     name: 'Process',
-    cell: ({ host, pid }) => (
+    cell: ({ host, pid, roles }) => (
       <span class="break">
         {host}, pid {pid}
+        <span class="narrow faint">{roles.join(', ')}</span>
       </span>
     ),
   },
@@ -153,13 +154,16 @@ const COLUMNS: readonly Column<Process>[] = [
     name: 'Status',
     cell: ({ alive }) => <span class={`badge ${alive ? 'green' : 'red'}`}>{alive ? 'alive' : 'gone'}</span>,
   },
-  { name: 'Roles', cell: ({ roles }) => roles.join(', ') },
+  { name: 'Roles', minor: true, cell: ({ roles }) => roles.join(', ') },
   { name: 'Version', minor: true, cell: ({ version }) => version },
   { name: 'Started', minor: true, cell: ({ startedAt }) => <Age at={startedAt} /> },
   {
     name: 'Jobs in hand',
-    numeric: true,
-    cell: ({ fetching, drawing }) => `${formatCount(fetching)} fetch, ${formatCount(drawing)} thumbnail`,
+    cell: ({ fetching, drawing }) => (
+      <>
+        <span class="whole">{formatCount(fetching)} fetch,</span> {formatCount(drawing)} thumbnail
+      </>
+    ),
   },
-  { name: 'Last sign of life', cell: ({ lastSeenAt }) => <Age at={lastSeenAt} /> },
+  { name: 'Last seen', cell: ({ lastSeenAt }) => <Age at={lastSeenAt} /> },
 ];
