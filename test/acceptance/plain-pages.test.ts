@@ -4,6 +4,7 @@ import { PLAIN_HOST, startBrowser } from '../support/browser.ts';
 import { findBarriers } from '../support/console.ts';
 import { ADMIN_TOKEN, type Rig, startRig } from '../support/service.ts';
 import { untilThumbnail } from '../support/thumbnails.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
 let browser: Browser;
@@ -66,7 +67,9 @@ describe('the page of activities', () => {
       expect(box?.width).toBeCloseTo(box?.height ?? 0, 0);
       expect(box?.width).toBeGreaterThanOrEqual(DRAWN_PX);
       expect(box?.width).toBeLessThanOrEqual(width);
-      expect(await picture.evaluate('(image) => getComputedStyle(image).objectFit')).toBe('fill');
+      expect(
+        await picture.evaluate((image) => image.ownerDocument.defaultView?.getComputedStyle(image).objectFit),
+      ).toBe('fill');
       await page.getByText('Ada Runner').waitFor();
       expect(await findBarriers(page)).toEqual([]);
       await page.close();
@@ -117,5 +120,6 @@ describe('an address that cannot be shown', () => {
     await page.getByText('The service keeps trying.').waitFor();
     rig.proxy.restore();
     await context.close();
+    await until(async () => (await fetch(`${rig.service.url}/readyz`)).status === 200, 'the database');
   });
 });

@@ -30,21 +30,25 @@ export function ProcessesView() {
             <Card title="Fetching" wide>
               <Pauses pauses={pauses} onChange={read.reload} />
             </Card>
-            <h2>Queues</h2>
-            <Table
-              label="Queues"
-              rows={[
-                { id: 'fetch', ...queues.fetch },
-                { id: 'thumbnail', ...queues.thumbnail },
-              ]}
-              columns={QUEUES}
-            />
-            <h2>Processes</h2>
-            {processes.length === 0 ? (
-              <Empty>No process has been seen within the last day.</Empty>
-            ) : (
-              <Table label="Processes" rows={processes} columns={COLUMNS} />
-            )}
+            <section class="block">
+              <h2>Queues</h2>
+              <Table
+                label="Queues"
+                rows={[
+                  { id: 'fetch', ...queues.fetch },
+                  { id: 'thumbnail', ...queues.thumbnail },
+                ]}
+                columns={QUEUES}
+              />
+            </section>
+            <section class="block">
+              <h2>Processes</h2>
+              {processes.length === 0 ? (
+                <Empty>No process has been seen within the last day.</Empty>
+              ) : (
+                <Table label="Processes" rows={processes} columns={COLUMNS} />
+              )}
+            </section>
           </>
         )}
       </Shown>

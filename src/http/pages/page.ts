@@ -31,7 +31,7 @@ ${body}
 }
 
 export const STYLE = `
-:root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --text: #1c2430; --faint: #667085; --line: #e3e6eb; --accent: #d9480f; }
+:root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --text: #1c2430; --faint: #667085; --line: #e3e6eb; --accent: #c2410c; }
 @media (prefers-color-scheme: dark) { :root { --page: #12161c; --card: #1b212a; --text: #e6eaf0; --faint: #98a2b3; --line: #2b333f; --accent: #ff8a4c; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--text); font: 16px/1.5 system-ui, sans-serif; }
