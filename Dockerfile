@@ -15,6 +15,7 @@ RUN --mount=type=cache,target=/root/.npm \
 # The sources, with the console built. test/unit/image.test.ts checks that nothing is missing or left over.
 FROM packages AS sources
 COPY src ./src
+COPY docs/runbooks ./docs/runbooks
 RUN npm run build:console && rm -r src/console
 
 # Without the packages that only the console's build and a local database need; the SBOM lists what is left.

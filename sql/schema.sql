@@ -334,11 +334,14 @@ DECLARE
   v_opens timestamptz;
   v_due timestamptz;
   v_wake timestamptz := 'infinity';
+  v_paused text[] := ARRAY(SELECT p.reason FROM fetch_pause p);
   b rate_budget;
 BEGIN
   SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
   FOREACH reason IN ARRAY ARRAY['delete', 'webhook', 'manual', 'polling'] LOOP
+    -- A deletion needs no call, and goes on.
+    CONTINUE WHEN reason <> 'delete' AND v_paused && ARRAY[reason, 'all'];
     v_opens := CASE WHEN reason = 'delete' THEN '-infinity' ELSE budget_opens_at(b, reason, v_now) END;
     IF v_opens <= v_now THEN
       -- The athletes in cooldown that are stepped over are those called within one cooldown, not those that wait.
@@ -524,6 +527,9 @@ DECLARE
   v_now timestamptz;
   v_opens timestamptz;
 BEGIN
+  IF EXISTS (SELECT FROM fetch_pause p WHERE p.reason IN (p_reason, 'all')) THEN
+    RETURN sync_clock() + interval '15 s'; -- an operator has paused it: ask again
+  END IF;
   b := lock_budget();
   v_now := sync_clock();
   b := budget_at(b, v_now);
@@ -799,6 +805,15 @@ CREATE TABLE fetch_attempt (
   CONSTRAINT fetch_attempt_pkey PRIMARY KEY (id),
   CONSTRAINT fetch_attempt_of_job FOREIGN KEY (job_id) REFERENCES activity_fetch_job(id) ON DELETE CASCADE,
   CONSTRAINT fetch_attempt_result_known CHECK (result = ANY (ARRAY['retry'::text, 'put_back'::text, 'failed'::text]))
+);
+
+CREATE TABLE fetch_pause (
+  reason text NOT NULL,
+  paused_by text NOT NULL,
+  paused_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  note text NOT NULL,
+  CONSTRAINT fetch_pause_pkey PRIMARY KEY (reason),
+  CONSTRAINT fetch_pause_reason_known CHECK (reason = ANY (ARRAY['all'::text, 'webhook'::text, 'manual'::text, 'polling'::text]))
 );
 
 CREATE TABLE history (
@@ -1163,6 +1178,8 @@ COMMENT ON TABLE change IS 'What the application must know, in commit order: one
 COMMENT ON TABLE duty IS 'Housekeeping that one process does for all, and who has it.';
 
 COMMENT ON TABLE endpoint IS 'Addresses of the application that changes are sent to.';
+
+COMMENT ON TABLE fetch_pause IS 'Reasons for which nothing is fetched until an operator resumes: who paused them, when and why.';
 
 COMMENT ON TABLE history IS 'Runs, waits and drift by the minute, for charts.';
 

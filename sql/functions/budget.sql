@@ -155,6 +155,9 @@ DECLARE
   v_now timestamptz;
   v_opens timestamptz;
 BEGIN
+  IF EXISTS (SELECT FROM fetch_pause p WHERE p.reason IN (p_reason, 'all')) THEN
+    RETURN sync_clock() + interval '15 s'; -- an operator has paused it: ask again
+  END IF;
   b := lock_budget();
   v_now := sync_clock();
   b := budget_at(b, v_now);

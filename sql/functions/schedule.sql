@@ -1,7 +1,7 @@
 -- Which lane a worker claims from next.
 
 -- The next lane by priority at p_at: deletions, then webhook, manual and polling jobs as far as the budget is open for
--- them; within a reason the lane that has been due for longest. Locks the athlete's row and returns the lane, or (lane
+-- them and no operator has paused them; within a reason the lane that has been due for longest. Locks the athlete's row and returns the lane, or (lane
 -- null) when to ask again and what for. Writes nothing. An athlete whom another transaction has locked is passed over.
 CREATE OR REPLACE FUNCTION next_lane(OUT lane integer, OUT reason text, OUT wait_ms double precision, OUT waits_for text)
 LANGUAGE plpgsql VOLATILE
@@ -13,11 +13,14 @@ DECLARE
   v_opens timestamptz;
   v_due timestamptz;
   v_wake timestamptz := 'infinity';
+  v_paused text[] := ARRAY(SELECT p.reason FROM fetch_pause p);
   b rate_budget;
 BEGIN
   SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
   FOREACH reason IN ARRAY ARRAY['delete', 'webhook', 'manual', 'polling'] LOOP
+    -- A deletion needs no call, and goes on.
+    CONTINUE WHEN reason <> 'delete' AND v_paused && ARRAY[reason, 'all'];
     v_opens := CASE WHEN reason = 'delete' THEN '-infinity' ELSE budget_opens_at(b, reason, v_now) END;
     IF v_opens <= v_now THEN
       -- The athletes in cooldown that are stepped over are those called within one cooldown, not those that wait.

@@ -159,5 +159,6 @@ function tableOf(subscriptions: readonly Subscription[]): string {
 }
 
 function describe({ check, ok, detail, nextStep }: Finding): string {
-  return `${ok ? '✓' : '✗'} ${check}: ${detail}${nextStep === null ? '' : `\n    → ${nextStep}`}`;
+  const mark = ok ? (nextStep === null ? '✓' : '!') : '✗';
+  return `${mark} ${check}: ${detail}${nextStep === null ? '' : `\n    → ${nextStep}`}`;
 }

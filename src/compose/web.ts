@@ -7,6 +7,7 @@ import { createEraseAthlete } from '../flows/erase-athlete.ts';
 import { createKnownSubscriptions, type KnownSubscriptions } from '../flows/known-subscriptions.ts';
 import { createEndpoints } from '../flows/manage-endpoints.ts';
 import { createSubscriptions } from '../flows/manage-subscriptions.ts';
+import { createDoctor } from '../flows/standing-doctor.ts';
 import { createSyncs } from '../flows/sync-progress.ts';
 import { stopsForThrottle } from '../flows/throttled.ts';
 import { createAdminApi } from '../http/admin-api.ts';
@@ -99,6 +100,16 @@ function createPublicWeb(
     stateSecret: config.PROVIDER_CLIENT_SECRET,
   });
   const erase = createEraseAthlete({ database, boss, logger });
+  const doctor = createDoctor({
+    provider: subscriptionCalls,
+    callbackUrl: `${baseUrl}${WEBHOOK_PATH}`,
+    providerOrigin: config.PROVIDER_API_URL,
+    verifyToken: config.PROVIDER_VERIFY_TOKEN,
+    signed: config.PROVIDER_WEBHOOK_SECRET !== undefined,
+    readDeliveries: () => readDeliveries(database),
+    now,
+    logger,
+  });
   const disconnect = createDisconnectAthlete({ ...parts, erase });
   const feed = createChangeFeed(parts);
   const applicationRoutes = [
@@ -116,6 +127,7 @@ function createPublicWeb(
     auth,
     audit,
     signIn,
+    doctor,
     disconnect,
     applicationRoutes,
     moreRoutes: [
@@ -124,15 +136,7 @@ function createPublicWeb(
         callbackUrl: `${baseUrl}${WEBHOOK_PATH}`,
         verifyToken,
       }),
-      ...adminDoctorRoutes({
-        provider: subscriptionCalls,
-        callbackUrl: `${baseUrl}${WEBHOOK_PATH}`,
-        providerOrigin: config.PROVIDER_API_URL,
-        verifyToken: config.PROVIDER_VERIFY_TOKEN,
-        signed: config.PROVIDER_WEBHOOK_SECRET !== undefined,
-        readDeliveries: () => readDeliveries(database),
-        now,
-      }),
+      ...adminDoctorRoutes({ doctor }),
       ...adminSyncRoutes({
         syncs: createSyncs({
           ...parts,

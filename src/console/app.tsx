@@ -14,6 +14,7 @@ import { DeliveriesView } from './views/deliveries.tsx';
 import { JobView } from './views/job.tsx';
 import { JobsView } from './views/jobs.tsx';
 import { OverviewView } from './views/overview.tsx';
+import { ProcessesView } from './views/processes.tsx';
 import { SignInView } from './views/sign-in.tsx';
 import { SubscriptionsView } from './views/subscriptions.tsx';
 
@@ -24,6 +25,7 @@ const LISTS: Record<string, () => ComponentChild> = {
   '/activities': () => <ActivitiesView />,
   '/deliveries': () => <DeliveriesView />,
   '/subscriptions': () => <SubscriptionsView />,
+  '/processes': () => <ProcessesView />,
   '/audit': () => <AuditView />,
 };
 const SINGLES: Record<string, (id: string) => ComponentChild> = {

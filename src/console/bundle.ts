@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import { build, stop } from 'esbuild';
 
 const SOURCES = import.meta.dirname;
+const RUNBOOKS = join(SOURCES, '../../docs/runbooks');
+const RUNBOOK_NAMES = ['process', 'provider', 'queue', 'webhook'] as const; // those that the health banner links to
 const BUILT = join(SOURCES, '../../dist/console');
 
 /**
@@ -17,10 +19,19 @@ export async function bundleConsole(): Promise<Map<string, Buffer>> {
       ['icon.svg', await readFile(join(SOURCES, 'icon.svg'))],
       ['console.js', await bundle('main.tsx')],
       ['console.css', await bundle('console.css')],
+      ...(await readRunbooks()),
     ]);
   } finally {
     await stop();
   }
+}
+
+async function readRunbooks(): Promise<[string, Buffer][]> {
+  const read = async (name: string): Promise<[string, Buffer]> => [
+    `runbook-${name}.md`,
+    await readFile(join(RUNBOOKS, `${name}.md`)),
+  ];
+  return Promise.all(RUNBOOK_NAMES.map(read));
 }
 
 async function bundle(file: string): Promise<Buffer> {

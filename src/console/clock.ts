@@ -9,6 +9,11 @@ let offsetMs = 0;
 /** The service's time in milliseconds, once a second: countdowns and ages follow it. */
 export const now = signal(Date.now());
 
+/** The service's time in milliseconds. */
+export function serviceTime(): number {
+  return Date.now() + offsetMs;
+}
+
 /** Corrects the clock by an answer's Date header where this machine's is wrong. */
 export function noteServerTime(date: string | null): void {
   const difference = Date.parse(date ?? '') - Date.now();
@@ -19,7 +24,7 @@ export function noteServerTime(date: string | null): void {
 /** Lets the clock go; it stands while the page is hidden. */
 export function startClock(): void {
   const tick = () => {
-    if (!document.hidden) now.value = Date.now() + offsetMs;
+    if (!document.hidden) now.value = serviceTime();
   };
   setInterval(tick, TICK_MS);
   document.addEventListener('visibilitychange', tick);

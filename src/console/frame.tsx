@@ -1,7 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { ApiError, ask } from './api/client.ts';
-import { connection, pause, resume } from './live.ts';
+import { formatTime } from './format.ts';
+import { connection, pause, resume, silentSince } from './live.ts';
 import { Icon, type IconName } from './parts/icon.tsx';
 import { tell } from './parts/messages.tsx';
 import { Link, place } from './router.tsx';
@@ -14,6 +15,7 @@ const VIEWS: readonly { to: string; name: string; icon: IconName }[] = [
   { to: '/activities', name: 'Activities', icon: 'activities' },
   { to: '/deliveries', name: 'Deliveries', icon: 'deliveries' },
   { to: '/subscriptions', name: 'Subscriptions', icon: 'subscriptions' },
+  { to: '/processes', name: 'Processes', icon: 'processes' },
   { to: '/audit', name: 'Audit', icon: 'audit' },
 ];
 
@@ -60,16 +62,34 @@ export function Frame({ children }: { children: ComponentChildren }) {
           </div>
         </nav>
       </header>
-      <main id="view">{children}</main>
+      <main id="view">
+        <Silence />
+        {children}
+      </main>
     </div>
+  );
+}
+
+const WORDS = { live: 'Live', connecting: 'Connecting…', paused: 'Paused' };
+
+/** Above every view while what it shows may be wrong. */
+function Silence() {
+  const since = silentSince.value;
+  if (since === null) return null;
+  return (
+    <p class="notice bad" role="alert">
+      Not updated since {formatTime(new Date(since).toISOString())}: the service or its database does not answer. It is
+      trying again; this page catches up when it succeeds.
+    </p>
   );
 }
 
 function LiveSwitch() {
   const state = connection.value;
-  const words = { live: 'Live', connecting: 'Connecting…', paused: 'Paused' }[state];
+  const since = silentSince.value;
+  const words = since === null ? WORDS[state] : `Not updated since ${formatTime(new Date(since).toISOString())}`;
   return (
-    <div class={`live ${state}`}>
+    <div class={`live ${since === null ? state : 'silent'}`}>
       <span class="dot" /> <span>{words}</span>
       <button type="button" class="small" onClick={state === 'paused' ? resume : pause}>
         <Icon name={state === 'paused' ? 'play' : 'pause'} />{' '}

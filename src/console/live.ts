@@ -1,22 +1,29 @@
 import { effect, signal } from '@preact/signals';
 import type { Budget, Stats } from './api/bodies.ts';
 import { ask } from './api/client.ts';
+import { serviceTime } from './clock.ts';
 import { mayLook } from './session.ts';
 
 /** What the service tells of as it happens; see GET /api/admin/events. */
 export type LiveEvent = 'jobs' | 'budget' | 'activity' | 'athlete' | 'webhook' | 'sync';
 const EVENTS: readonly LiveEvent[] = ['jobs', 'budget', 'activity', 'athlete', 'webhook', 'sync'];
 
-/** Whether the page follows: 'connecting' until the stream stands, and again whenever it breaks. */
+/** Whether the page follows: 'connecting' until the first figures come, and again whenever the stream breaks. */
 export const connection = signal<'connecting' | 'live' | 'paused'>('connecting');
+
+/** Since when (service's time) nothing was heard although the page follows; null while figures come. */
+export const silentSince = signal<number | null>(null);
 
 /** The newest figures, null until they came. */
 export const stats = signal<Stats | null>(null);
 export const budget = signal<Budget | null>(null);
 
 const RETRY_MS = 3000;
+const WATCH_MS = 500;
+const SILENT_MS = 4000; // the service sends a beat every two seconds
 const listeners = new Set<{ events: readonly LiveEvent[]; hear: () => void }>();
 let source: EventSource | undefined;
+let heardAt = Date.now();
 let retry: ReturnType<typeof setTimeout> | undefined;
 
 /** Calls `hear` whenever one of the events came. @returns a function that ends it */
@@ -26,13 +33,26 @@ export function onLive(events: readonly LiveEvent[], hear: () => void): () => vo
   return () => listeners.delete(listener);
 }
 
-/** Follows while somebody is signed in and has not paused. */
+/** Follows while an operator is signed in and has not paused. */
 export function startLive(): void {
   effect(() => {
     const wanted = mayLook();
     if (wanted && connection.value !== 'paused') open();
     else close();
   });
+  setInterval(watch, WATCH_MS);
+}
+
+// A stream that is open proves nothing: the service may have lost its database.
+function watch(): void {
+  if (!mayLook() || connection.peek() === 'paused') noteHeard();
+  else if (silentSince.peek() === null && Date.now() - heardAt > SILENT_MS)
+    silentSince.value = serviceTime() - (Date.now() - heardAt);
+}
+
+function noteHeard(): void {
+  heardAt = Date.now();
+  silentSince.value = null;
 }
 
 export function pause(): void {
@@ -46,10 +66,8 @@ export function resume(): void {
 function open(): void {
   if (source) return;
   source = new EventSource('/api/admin/events');
-  source.addEventListener('open', () => {
-    connection.value = 'live';
-  });
   source.addEventListener('error', lost);
+  source.addEventListener('beat', noteLive);
   for (const event of EVENTS) source.addEventListener(event, (message) => hear(event, message.data));
 }
 
@@ -71,7 +89,13 @@ function close(): void {
   source = undefined;
 }
 
+function noteLive(): void {
+  connection.value = 'live';
+  noteHeard();
+}
+
 function hear(event: LiveEvent, data: string): void {
+  if (event === 'jobs' || event === 'budget') noteLive(); // the other events say nothing about the database
   if (event === 'jobs') stats.value = JSON.parse(data);
   if (event === 'budget') budget.value = JSON.parse(data);
   for (const listener of [...listeners]) if (listener.events.includes(event)) listener.hear();

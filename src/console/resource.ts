@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, ask } from './api/client.ts';
 import { now } from './clock.ts';
-import { connection, type LiveEvent, onLive } from './live.ts';
+import { connection, type LiveEvent, onLive, silentSince } from './live.ts';
 
 /** Something read from the admin interface. */
 export interface Resource<Body> {
@@ -114,9 +114,15 @@ export function useResource<Body>(
       void load(true);
     };
     const unsubscribe = onLive(events === '' ? [] : (events.split(',') as LiveEvent[]), refresh);
+    let wasSilent = false;
+    const heardAgain = silentSince.subscribe((since) => {
+      if (wasSilent && since === null && (events !== '' || everyMs !== undefined)) refresh();
+      wasSilent = since !== null;
+    });
     const repeat = everyMs === undefined ? undefined : setInterval(() => document.hidden || refresh(), everyMs);
     return () => {
       unsubscribe();
+      heardAgain();
       clearTimeout(timer);
       clearInterval(repeat);
     };

@@ -4,13 +4,18 @@ export interface Finding {
   ok: boolean;
   /** What was seen. */
   detail: string;
-  /** What to do about it; null where nothing needs doing. */
+  /** What to do about it; null where nothing needs doing. Beside `ok` it makes the finding a warning. */
   nextStep: string | null;
 }
 
 /** Nothing needs doing. */
 export function fine(check: string, detail: string): Finding {
   return { check, ok: true, detail, nextStep: null };
+}
+
+/** Nothing is broken, but it may become so. */
+export function warning(check: string, detail: string, nextStep: string): Finding {
+  return { check, ok: true, detail, nextStep };
 }
 
 /** Something needs doing. */

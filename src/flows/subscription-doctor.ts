@@ -2,7 +2,7 @@ import type { Int64 } from '../domain/int64.ts';
 import type { Provider } from '../provider/client.ts';
 import { ProviderError } from '../provider/errors.ts';
 import type { SubscriptionAnswer } from '../provider/schemas.ts';
-import { type Finding, fault, fine } from './finding.ts';
+import { type Finding, fault, fine, warning } from './finding.ts';
 import { shakeHands } from './subscription-handshake.ts';
 
 /** What the database knows about deliveries. */
@@ -28,6 +28,7 @@ export interface DoctorDependencies {
 }
 
 const SILENCE_MS = 3 * 86_400_000;
+const HOUR_MS = 3_600_000;
 
 /**
  * Looks whether webhooks can arrive: our configuration, the subscription at the provider, the callback as
@@ -123,7 +124,7 @@ function checkSubscriptions(listed: SubscriptionAnswer[] | ProviderError, callba
 }
 
 function checkDeliveries(record: DeliveryRecord, listed: SubscriptionAnswer[] | ProviderError, now: number): Finding[] {
-  return [checkTrust(record, listed), checkLastEvent(record, now), checkDeauthorizations(record)];
+  return [checkTrust(record, listed), checkLastEvent(record, listed, now), checkDeauthorizations(record)];
 }
 
 function checkTrust({ trusted }: DeliveryRecord, listed: SubscriptionAnswer[] | ProviderError): Finding {
@@ -158,22 +159,30 @@ function checkDeauthorizations({ unconfirmed }: DeliveryRecord): Finding {
   );
 }
 
-function checkLastEvent({ lastReceivedAt, athletes }: DeliveryRecord, now: number): Finding {
+function checkLastEvent(
+  { lastReceivedAt, athletes }: DeliveryRecord,
+  listed: SubscriptionAnswer[] | ProviderError,
+  now: number,
+): Finding {
   const check = 'last event';
   const nextStep =
     'Change an activity’s title at the provider, and watch the ledger: GET /api/admin/webhook-events. If nothing comes, recreate the subscription.';
   if (!lastReceivedAt) {
-    return athletes === 0
-      ? fine(check, 'None has arrived yet; no athlete is connected.')
-      : fault(
-          check,
-          `None has arrived yet, with ${athletes} connected ${athletes === 1 ? 'athlete' : 'athletes'}.`,
-          nextStep,
-        );
+    if (athletes === 0) return fine(check, 'None has arrived yet; no athlete is connected.');
+    const detail = `None has arrived yet, with ${athletes} connected ${athletes === 1 ? 'athlete' : 'athletes'}`;
+    return isNew(listed, now)
+      ? warning(check, `${detail}; the subscription is less than an hour old.`, nextStep)
+      : fault(check, `${detail}.`, nextStep);
   }
   const ageMs = now - lastReceivedAt.getTime();
   const detail = `The last one arrived ${ageOf(ageMs)} ago, at ${lastReceivedAt.toISOString()}.`;
   return ageMs > SILENCE_MS && athletes > 0 ? fault(check, detail, nextStep) : fine(check, detail);
+}
+
+// Nobody may have had a reason to record or rename an activity yet.
+function isNew(listed: SubscriptionAnswer[] | ProviderError, now: number): boolean {
+  const createdAt = listed instanceof ProviderError ? undefined : listed[0]?.created_at;
+  return typeof createdAt === 'string' && now - Date.parse(createdAt) < HOUR_MS;
 }
 
 function ageOf(ms: number): string {

@@ -1,9 +1,18 @@
 import type { Int64 } from '../domain/int64.ts';
-import { forecastEnd } from '../domain/sync-forecast.ts';
+import { type Forecast, forecastEnd } from '../domain/sync-forecast.ts';
 import type { Database } from '../infra/database.ts';
+import { PER_PAGE } from '../provider/client.ts';
 import type { Budget, BudgetState } from '../queue/budget.ts';
 import { findTokens } from '../store/athletes.ts';
-import { cancelSync, createSync, findSync, listSyncs, type StoredSync, type SyncRequest } from '../store/syncs.ts';
+import {
+  cancelSync,
+  countSyncCost,
+  createSync,
+  findSync,
+  listSyncs,
+  type StoredSync,
+  type SyncRequest,
+} from '../store/syncs.ts';
 
 type Unchanged =
   | 'id'
@@ -32,10 +41,20 @@ export interface SyncProgress extends Pick<StoredSync, Unchanged> {
   finishedAt: string | null;
 }
 
+/** What a sync would at least cost. Activities that are not stored yet cost one call more each. */
+export interface SyncForecast {
+  athletes: number;
+  calls: number;
+  /** ISO 8601. */
+  expectedEnd: string;
+}
+
 /** Manual syncs. */
 export interface Syncs {
   /** @throws SyncRefusedError when there is no athlete whose list can be read, or `after` is still to come */
   start(request: SyncRequest): Promise<Int64>;
+  /** What a sync of all athletes would at least cost, and when it would end. Changes nothing. */
+  forecast(request: Omit<SyncRequest, 'athleteId'>): Promise<SyncForecast>;
   find(id: Int64): Promise<SyncProgress | undefined>;
   /** Newest first. @param beforeId the last one of the page before */
   list(limit: number, beforeId?: Int64): Promise<SyncProgress[]>;
@@ -81,6 +100,12 @@ export function createSyncs(deps: {
         'nobody',
       );
     },
+    forecast: async (request) => {
+      const [cost, state] = await Promise.all([countSyncCost(database, request, PER_PAGE), budget.read()]);
+      const calls = cost.pages + cost.fetches;
+      const end = forecast(state, { calls, callsOfBusiestAthlete: cost.busiestAthlete }, deps.now(), deps.cooldownMs);
+      return { athletes: cost.athletes, calls, expectedEnd: new Date(end).toISOString() };
+    },
     find: async (id) => {
       const [sync, state] = await Promise.all([findSync(database, id), budget.read()]);
       return sync && show(sync, state);
@@ -107,7 +132,7 @@ function toProgress(sync: StoredSync, budget: BudgetState, now: number, cooldown
     before: isoOf(beforeS),
     total: visits === 0 && state !== 'cancelled' ? sync.queued : null,
     waitingUntil: waitingUntil?.toISOString() ?? null,
-    expectedEnd: running ? new Date(forecast(sync, budget, now, cooldownMs)).toISOString() : null,
+    expectedEnd: running ? new Date(forecast(budget, callsLeft(sync), now, cooldownMs)).toISOString() : null,
     createdAt: sync.createdAt.toISOString(),
     finishedAt: sync.finishedAt?.toISOString() ?? null,
   };
@@ -124,11 +149,20 @@ function waitOf(sync: StoredSync, budget: BudgetState): Date | null {
 // The last tenth of a window, and of a day, is kept for webhooks (background_share in sql/migrations).
 const BACKGROUND_SHARE = 0.9;
 
-function forecast(sync: StoredSync, budget: BudgetState, now: number, cooldownMs: number): number {
-  const { used, limit } = budget.daily;
-  const ofDay = limit === null ? undefined : Math.floor(limit * BACKGROUND_SHARE);
+type CallsLeft = Pick<Forecast, 'calls' | 'callsOfBusiestAthlete'>;
+
+function callsLeft(sync: StoredSync): CallsLeft {
   // What is queued but not counted as fetched yet, and at least one page of each list that is left.
   const openFetches = Math.max(0, sync.queued - sync.fetched - sync.fetchesFailed);
+  return {
+    calls: openFetches + sync.visits,
+    callsOfBusiestAthlete: sync.athletes.total === 1 ? openFetches : Math.min(openFetches, sync.busiestAthlete),
+  };
+}
+
+function forecast(budget: BudgetState, left: CallsLeft, now: number, cooldownMs: number): number {
+  const { used, limit } = budget.daily;
+  const ofDay = limit === null ? undefined : Math.floor(limit * BACKGROUND_SHARE);
   return forecastEnd({
     now,
     opensAt: budget.opensAt.manual?.getTime(),
@@ -137,8 +171,7 @@ function forecast(sync: StoredSync, budget: BudgetState, now: number, cooldownMs
     callsPerWindow: Math.floor(budget.capacity * BACKGROUND_SHARE),
     callsUsed: budget.backgroundUsed,
     daily: ofDay === undefined ? undefined : { left: Math.max(0, ofDay - used), limit: ofDay },
-    calls: openFetches + sync.visits,
-    callsOfBusiestAthlete: sync.athletes.total === 1 ? openFetches : Math.min(openFetches, sync.busiestAthlete),
+    ...left,
     cooldownMs,
   });
 }

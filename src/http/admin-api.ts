@@ -2,6 +2,7 @@ import { Router } from 'express';
 import type { PgBoss } from 'pg-boss';
 import type { Clock } from '../domain/clock.ts';
 import type { DisconnectAthlete } from '../flows/disconnect-athlete.ts';
+import type { Doctor } from '../flows/standing-doctor.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
@@ -22,6 +23,7 @@ import { adminAthleteRoutes } from './routes/admin-athletes.ts';
 import { adminAuditRoutes } from './routes/admin-audit.ts';
 import { adminBudgetRoutes } from './routes/admin-budget.ts';
 import { adminEventRoutes } from './routes/admin-events.ts';
+import { adminFetchingRoutes } from './routes/admin-fetching.ts';
 import { adminJobChangeRoutes } from './routes/admin-job-changes.ts';
 import { adminJobRoutes } from './routes/admin-jobs.ts';
 import { adminOverviewRoutes } from './routes/admin-overview.ts';
@@ -50,6 +52,7 @@ export function createAdminApi(deps: {
   auth: AdminAuth;
   audit: Audit;
   signIn: SignIn;
+  doctor: Doctor;
   disconnect: DisconnectAthlete;
   clock: Clock;
   logger: Logger;
@@ -76,6 +79,7 @@ export function createAdminApi(deps: {
     ...adminWebhookEventRoutes({ database, boss }),
     ...adminBudgetRoutes({ budget, readWaits }),
     ...adminOverviewRoutes({ ...deps, readCounts }),
+    ...adminFetchingRoutes({ ...deps, readCounts }),
     ...adminEventRoutes({ stream }),
     ...adminAuditRoutes({ database }),
     ...adminApiTokenRoutes({ database }),

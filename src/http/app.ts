@@ -2,7 +2,8 @@ import express, { type Express, type RequestHandler, type Router } from 'express
 import helmet from 'helmet';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
-import { createErrorHandler, refuseUnknownPath } from './problem.ts';
+import { renderProblemPage } from './pages/problem-page.ts';
+import { createErrorHandler, refuseUnknownPath, showProblemsAs } from './problem.ts';
 
 /**
  * Puts routers behind the security headers, and errors into one form.
@@ -44,11 +45,20 @@ export function createApp(deps: {
   );
   for (const router of deps.first) app.use(router);
   app.use(countRequests(deps.metrics));
+  app.use(showPages);
   for (const router of deps.routers) app.use(router);
   app.use(refuseUnknownPath);
   app.use(createErrorHandler(deps));
   return app;
 }
+
+const showProblems = showProblemsAs(renderProblemPage);
+
+// Below /api and for probes a browser gets what every client gets.
+const showPages: RequestHandler = (request, response, next) => {
+  if (/^\/(api\/|admin\/assets\/|healthz|readyz|metrics)/.test(request.path)) next();
+  else showProblems(request, response, next);
+};
 
 function countRequests(metrics: Metrics): RequestHandler {
   return (request, response, next) => {

@@ -17,12 +17,16 @@ export type ConsoleAssets = ReadonlyMap<string, ConsoleAsset>;
 
 const ROOT = join(import.meta.dirname, '../..');
 const BUILT = join(ROOT, 'dist/console');
-const SOURCES = ['src/console', 'src/domain', 'package-lock.json'].map((path) => join(ROOT, path));
+const SOURCES = ['src/console', 'src/domain', 'docs/runbooks', 'package-lock.json'].map((path) => join(ROOT, path));
 const CONTENT_TYPES = {
   'index.html': 'text/html; charset=utf-8',
   'icon.svg': 'image/svg+xml',
   'console.js': 'text/javascript; charset=utf-8',
   'console.css': 'text/css; charset=utf-8',
+  'runbook-process.md': 'text/plain; charset=utf-8',
+  'runbook-provider.md': 'text/plain; charset=utf-8',
+  'runbook-queue.md': 'text/plain; charset=utf-8',
+  'runbook-webhook.md': 'text/plain; charset=utf-8',
 };
 
 /**

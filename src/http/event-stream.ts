@@ -53,7 +53,8 @@ const NEWS = {
  * Hands notifications on to viewers, gathered so that a viewer hears at most four times a second. All
  * viewers share the process's one LISTEN connection and one reading of the figures; while there is no
  * viewer nothing is read. `jobs` carries the statistics, `budget` the budget, `activity` the ids of
- * changed activities (null: any); `athlete`, `webhook` and `sync` only say that something changed.
+ * changed activities (null: any); `athlete`, `webhook` and `sync` only say that something changed. `beat` comes
+ * every two seconds, as long as the figures can be read.
  */
 export function createEventStream(deps: {
   hub: NotifyHub;
@@ -136,6 +137,11 @@ export function createEventStream(deps: {
     if (viewers.size === 0) stopTimers();
   };
 
+  // Only after the figures were read: without it a viewer knows that what it shows is old.
+  const beat = (): void => {
+    for (const viewer of viewers.keys()) write(viewer, 'event: beat\ndata: {}\n\n');
+  };
+
   const warn = (error: Error): void => {
     logger.warn('live figures could not be read; they are read again', {
       component: 'events',
@@ -144,7 +150,7 @@ export function createEventStream(deps: {
   };
 
   const startTimers = (): void => {
-    look = clock.setInterval(() => void send('all', ['jobs', 'budget'], null, false).catch(warn), LOOK_MS);
+    look = clock.setInterval(() => void send('all', ['jobs', 'budget'], null, false).then(beat).catch(warn), LOOK_MS);
     heartbeat = clock.setInterval(() => {
       for (const viewer of viewers.keys()) write(viewer, ': still here\n\n');
     }, HEARTBEAT_MS);

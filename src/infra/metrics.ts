@@ -67,6 +67,9 @@ export function createMetrics() {
       'activity_sync_oldest_due_thumbnail_age_seconds',
       'For how long the first thumbnail job in line has been due; 0 when none is',
     ),
+    fetchPaused: gauge('activity_sync_fetch_paused', '1 while an operator has paused fetching, by reason (or all)', [
+      'reason',
+    ]),
     jobsWaiting: gauge(
       'activity_sync_jobs_waiting',
       'Pending jobs by what they wait for (turn, cooldown, budget, backoff)',

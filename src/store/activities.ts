@@ -78,6 +78,8 @@ export interface ActivityRow {
   private: boolean;
   fetched_at: Date;
   thumbnail_etag: string | null;
+  /** Null: the athlete has none, or is not connected any more. */
+  athlete_name: string | null;
 }
 
 interface WholeActivityRow extends ActivityRow {
@@ -87,7 +89,8 @@ interface WholeActivityRow extends ActivityRow {
 }
 
 const COLUMNS = `a.activity_id, a.athlete_id, a.name, a.sport_type, a.start_date, a.timezone, a.distance_m, a.moving_time_s,
-  a.elapsed_time_s, a.elevation_gain_m, a.private, a.fetched_at, t.etag AS thumbnail_etag`;
+  a.elapsed_time_s, a.elevation_gain_m, a.private, a.fetched_at, t.etag AS thumbnail_etag,
+  (SELECT p.name FROM athlete p WHERE p.athlete_id = a.athlete_id) AS athlete_name`;
 
 export async function findActivity(database: Queryable, activityId: Int64): Promise<WholeActivityRow | undefined> {
   const rows = await database.query<WholeActivityRow>(

@@ -39,16 +39,34 @@ export async function sumHistory(database: Queryable, since: Date): Promise<Hist
   );
 }
 
-/**
- * The first minute in which a fetch failed for the provider's sake after the last one that succeeded;
- * null when the newest fetches succeed, or none was tried in the last day.
- */
-export async function findFailingSince(database: Queryable): Promise<Date | null> {
-  const [row] = await database.query<{ at: Date | null }>(
-    `SELECT min(minute) AS at FROM history
-     WHERE measure = 'finished:retry' AND minute > greatest(sync_now() - interval '1 day',
-       (SELECT max(minute) FROM history WHERE measure = 'finished:stored' AND minute > sync_now() - interval '1 day'))`,
-    [],
-  );
-  return row?.at ?? null;
+/** How the provider answered the runs of the last five minutes. */
+export interface RecentFetches {
+  /** Runs to which the provider gave a proper answer: an activity, or that there is none. */
+  succeeded: number;
+  /** Runs that it refused, failed or did not answer properly. */
+  failed: number;
+  /** The first failing minute without five minutes free of failures after it; null when none failed lately. */
+  failingSince: Date | null;
 }
+
+/** Counts the runs of the last five minutes by how the provider answered them. */
+export async function readRecentFetches(database: Queryable): Promise<RecentFetches> {
+  const [row] = await database.query<RecentFetches>(RECENT_FETCHES, []);
+  return row as RecentFetches;
+}
+
+const SUCCEEDED = `ARRAY['finished:stored', 'finished:notFound', 'finished:refuted']`;
+const FAILED = `ARRAY['finished:retry', 'finished:exhausted', 'finished:unusable', 'finished:unauthorized', 'finished:forbidden']`;
+const RECENT_FETCHES = `
+  WITH recent AS (
+    SELECT coalesce(sum(n) FILTER (WHERE measure = ANY (${SUCCEEDED})), 0)::int AS succeeded,
+      coalesce(sum(n) FILTER (WHERE measure = ANY (${FAILED})), 0)::int AS failed
+    FROM history WHERE minute > sync_now() - interval '5 min'
+  ), failing AS (
+    SELECT DISTINCT minute FROM history WHERE measure = ANY (${FAILED}) AND minute > sync_now() - interval '1 day'
+  ), spells AS (
+    SELECT minute, minute - lag(minute) OVER (ORDER BY minute) AS quiet FROM failing
+  )
+  SELECT succeeded, failed,
+    CASE WHEN failed > 0 THEN (SELECT max(minute) FROM spells WHERE quiet IS NULL OR quiet > interval '5 min') END AS "failingSince"
+  FROM recent`;

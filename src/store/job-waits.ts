@@ -8,17 +8,19 @@ export type WaitCause = (typeof WAIT_CAUSES)[number];
 
 /** Why a pending job does not run now, and until when at least; null: as soon as a worker is free. */
 export interface JobWait {
-  cause: WaitCause;
+  /** 'pause': an operator has paused fetching for its reason. */
+  cause: WaitCause | 'pause';
   until: Date | null;
 }
 
 /** Why a job does not run now; undefined when it is not pending. */
 export async function findJobWait(database: Queryable, jobId: Int64): Promise<JobWait | undefined> {
-  const [row] = await database.query<Record<'budget' | 'cooldown' | 'backoff', Date | null>>(
+  const [row] = await database.query<Record<'budget' | 'cooldown' | 'backoff', Date | null> & { paused: boolean }>(
     `SELECT nullif(greatest(f.start_after, n.now), n.now) AS backoff,
        CASE WHEN NOT (r.aspect = 'delete' AND r.signed) THEN nullif(greatest(s.cooldown_until, n.now), n.now) END AS cooldown,
        CASE WHEN NOT (r.aspect = 'delete' AND r.signed) THEN
-         (SELECT nullif(greatest(budget_opens_at(budget_at(b, n.now), r.reason, n.now), n.now), n.now) FROM rate_budget b) END AS budget
+         (SELECT nullif(greatest(budget_opens_at(budget_at(b, n.now), r.reason, n.now), n.now), n.now) FROM rate_budget b) END AS budget,
+       EXISTS (SELECT FROM fetch_pause p WHERE p.reason IN (r.reason, 'all')) AND NOT (r.aspect = 'delete' AND r.signed) AS paused
      FROM (SELECT sync_now() AS now) n, activity_fetch_job r
      JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id
      LEFT JOIN athlete_schedule s ON s.athlete_id = r.athlete_id
@@ -26,6 +28,7 @@ export async function findJobWait(database: Queryable, jobId: Int64): Promise<Jo
     [jobId],
   );
   if (!row) return undefined;
+  if (row.paused) return { cause: 'pause', until: null };
   let wait: JobWait = { cause: 'turn', until: null };
   // The latest decides. A job that a 429 released is due when the budget opens: that is the budget's doing.
   for (const cause of ['backoff', 'cooldown', 'budget'] as const) {

@@ -52,6 +52,33 @@ export async function createSync(database: Queryable, request: SyncRequest): Pro
   return created?.id;
 }
 
+/** What a sync would at least cost: pages of lists, and with force every stored activity. */
+export interface SyncCost {
+  athletes: number;
+  pages: number;
+  fetches: number;
+  /** Those of the athlete who has most. */
+  busiestAthlete: number;
+}
+
+/** Counts what a sync of all athletes would at least cost, by what is stored. Changes nothing. */
+export async function countSyncCost(
+  database: Queryable,
+  { afterS, beforeS, force }: Omit<SyncRequest, 'athleteId'>,
+  perPage: number,
+): Promise<SyncCost> {
+  const [row] = await database.query<SyncCost>(COST, [afterS ?? null, beforeS ?? null, force, perPage]);
+  return row as SyncCost;
+}
+
+const COST = `
+  SELECT count(*)::int AS athletes, coalesce(sum(ceil((n + 1) / $4::numeric)), 0)::int AS pages,
+    CASE WHEN $3::boolean THEN coalesce(sum(n), 0) ELSE 0 END::int AS fetches,
+    CASE WHEN $3::boolean THEN coalesce(max(n), 0) ELSE 0 END::int AS "busiestAthlete"
+  FROM (SELECT (SELECT count(*) FROM activity v WHERE v.athlete_id = a.athlete_id
+      AND ($1::bigint IS NULL OR v.start_date > to_timestamp($1)) AND ($2::bigint IS NULL OR v.start_date < to_timestamp($2))) AS n
+    FROM athlete a WHERE a.state = 'healthy') stored`;
+
 // An activity that starts in the second of the request still belongs to the sync.
 const CREATE = `
   WITH readable AS (

@@ -10,6 +10,7 @@ import { readThumbnailDelay } from '../queue/thumbnail-queue.ts';
 import { countAthletes } from '../store/athlete-list.ts';
 import { readBacklog } from '../store/delivery-log.ts';
 import { countEndpoints } from '../store/endpoints.ts';
+import { listPauses } from '../store/fetch-pauses.ts';
 import { compactJobCounts, countJobsByReason } from '../store/job-counts.ts';
 import { sumWaits, WAIT_CAUSES, type Waits } from '../store/job-waits.ts';
 import { holdLease, releaseLease } from '../store/leases.ts';
@@ -96,6 +97,10 @@ export class MetricsCollector {
     for (const reason of REASONS)
       for (const status of STATUSES) metrics.jobs.set({ status, reason }, counts[reason][status]);
 
+    const paused = (await listPauses(database)).map(({ reason }) => reason);
+    for (const reason of ['all', ...REASONS] as const)
+      metrics.fetchPaused.set({ reason }, paused.includes(reason) ? 1 : 0);
+
     const waits = await readWaits();
     for (const reason of REASONS) metrics.oldestDueJob.set({ reason }, waits[reason].oldestDueS);
     const causes = sumWaits(waits);
@@ -127,7 +132,14 @@ export class MetricsCollector {
 }
 
 function clearQueueGauges(metrics: Metrics): void {
-  for (const gauge of [metrics.jobs, metrics.oldestDueJob, metrics.jobsWaiting, metrics.athletes, metrics.endpoints])
+  for (const gauge of [
+    metrics.jobs,
+    metrics.oldestDueJob,
+    metrics.jobsWaiting,
+    metrics.fetchPaused,
+    metrics.athletes,
+    metrics.endpoints,
+  ])
     gauge.reset();
   for (const gauge of [
     metrics.deliveriesWaiting,

@@ -133,7 +133,7 @@ describe('all jobs that fit', () => {
 
     for (const { id } of failed.slice(0, 2)) rig.simulator.addActivity(athleteId, { id });
     await press('Retry all');
-    await page.getByRole('heading', { name: 'Run 3 jobs again?' }).waitFor();
+    await page.getByRole('heading', { name: 'Retry 3 jobs?' }).waitFor();
     await confirm('Retry all');
     await told('3 jobs will run again.');
     await page.getByText('1 job fits').waitFor();
@@ -158,7 +158,41 @@ describe('all jobs that fit', () => {
   });
 });
 
+describe('more than a hundred jobs', () => {
+  it('are deleted only after their number is typed, with a red button', async () => {
+    for (let count = 0; count < 101; count += 1) {
+      const body = JSON.stringify({ activityId: String(5_000_000 + count), athleteId });
+      await rig.admin('/api/admin/activity-jobs', { method: 'POST', body });
+    }
+    await open(`/jobs?athleteId=${athleteId}&status=failed`);
+    await page.getByText('101 jobs fit').waitFor({ timeout: 30_000 });
+    await press('Delete all');
+    const sure = page.getByRole('dialog').getByRole('button', { name: 'Delete all' });
+    expect(await sure.isDisabled()).toBe(true);
+    expect(await sure.getAttribute('class')).toBe('danger');
+    expect(await findBarriers(page)).toEqual([]);
+    await page.getByLabel('Type 101 to go on').fill('101');
+    await confirm('Delete all');
+    await told('101 jobs deleted.');
+  }, 60_000);
+});
+
 describe('athletes', () => {
+  it('are all synced only after a question with the calls it takes and its expected end', async () => {
+    rig.simulator.addHistory(athleteId, 2);
+    await open('/athletes');
+    await press('Sync all athletes');
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText(/at least \d+ calls? of the provider’s budget.*Expected end: /).waitFor();
+    expect(await dialog.getByRole('button', { name: 'Sync all athletes' }).getAttribute('class')).toBe('primary');
+    await confirm('Cancel');
+    await told('Nothing was begun.');
+    expect(await page.getByText(/^Sync \d+ has begun/).count()).toBe(0);
+    await press('Sync all athletes');
+    await confirm('Sync all athletes');
+    await told(/^Sync \d+ has begun/);
+  });
+
   it('are synced with progress, and the sync can be cancelled', async () => {
     rig.simulator.addHistory(athleteId, 3);
     await open('/athletes');
@@ -192,7 +226,7 @@ describe('athletes', () => {
   it('who must connect again are shown with the way to do it', async () => {
     await rig.service.database.query(`UPDATE athlete SET state = 'reconnect' WHERE athlete_id = $1`, [athleteId]);
     await open('/');
-    await page.getByRole('link', { name: /must connect again/ }).click();
+    await page.getByRole('link', { name: /must reconnect/ }).click();
     await page.getByRole('row').filter({ hasText: athleteId }).getByRole('link').click();
     await page.getByRole('link', { name: 'Connect again' }).waitFor();
   });

@@ -12,6 +12,7 @@ let page: Page;
 beforeAll(async () => {
   [rig, browser] = await Promise.all([startReachableRig(), startBrowser()]);
   await rig.admin('/api/admin/webhooks', { method: 'POST', body: '{}' });
+  await rig.connectAthlete();
 }, 60_000);
 afterAll(async () => {
   await browser?.close();
@@ -95,7 +96,7 @@ describe('figures that could not be read anew', () => {
     await page.getByText(/^All is well/).waitFor();
     await page.route(/\/api\/admin\/overview$/, (route) => route.fulfill(AWAY));
     await page.clock.runFor(LONG_MS);
-    await page.getByText('How the service stands is not known: its figures could not be read anew.').waitFor();
+    await page.getByText('The service’s status is unknown: its figures cannot be read.').waitFor();
     await page.getByText('What stands below was read 1 min ago.').waitFor();
     expect(await page.getByText(/^All is well/).count()).toBe(0);
     expect(await findBarriers(page)).toEqual([]);

@@ -59,6 +59,7 @@ const views = (): [string, string | RegExp][] => [
   [`/activities/${activityId}`, 'Elapsed time'],
   ['/deliveries', activityId],
   ['/subscriptions', 'nothing needs doing'],
+  ['/processes', 'Last seen'],
   ['/audit', 'POST webhooks'],
 ];
 

@@ -41,7 +41,10 @@ describe('GET /api/admin/overview and /api/admin/history', () => {
       athletes: { healthy: 1, reconnect: 0, scope: 0 },
       lastWebhookAt: expect.any(String),
       polling: { startedAt: null, finishedAt: null },
-      providerFailingSince: null,
+      fetches: { succeeded: 1, failed: 0, failingSince: null },
+      subscriptions: 0,
+      pauses: [],
+      doctor: { faults: expect.arrayContaining([{ check: 'trusted subscriptions', detail: expect.any(String) }]) },
       lastHour: {
         stored: { count: 1, p50S: expect.any(Number) },
         wait: { webhook: { count: 1 }, polling: { count: 0, p95S: null } },
@@ -53,9 +56,10 @@ describe('GET /api/admin/overview and /api/admin/history', () => {
     const { id: failing } = rig.simulator.addActivity(athleteId);
     await ask(rig, 'POST', '/api/admin/activity-jobs', { activityId: failing, athleteId });
     await rig.untilJob(failing, (job) => job.attempts > 0);
-    expect(
-      (await untilOverview(({ providerFailingSince }) => providerFailingSince !== null)).lastHour.finished.retry,
-    ).toBeGreaterThan(0);
+    const { fetches } = await untilOverview(
+      ({ fetches, lastHour }) => fetches.failed > 0 && lastHour.finished.retry > 0,
+    );
+    expect(fetches.failingSince).not.toBeNull();
 
     const history = (await ask(rig, 'GET', '/api/admin/history?hours=1')).body;
     expect(history.stepS).toBe(60);

@@ -9,6 +9,7 @@ import { type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
 let rig: Rig;
 let callbackUrl: string;
 const DAY = 86_400_000;
+const HOUR = 3_600_000;
 
 beforeAll(async () => {
   rig = await startRig({ subscriptions: [] });
@@ -156,6 +157,17 @@ describe('the subscription doctor', () => {
     });
     const later = await examine({ now: () => Date.now() + 4 * DAY });
     expect(later.of('last event')).toMatchObject({ ok: false, detail: expect.stringContaining('4 days ago') });
+  });
+
+  it('only warns while no event has come within the first hour of a subscription', async () => {
+    await rig.connectAthlete();
+    await trust();
+    const { ok, of } = await examine();
+    expect(of('last event')).toMatchObject({ ok: true, nextStep: expect.stringContaining('title') });
+    expect(of('last event').detail).toContain('less than an hour old');
+    expect(ok).toBe(true);
+    const later = await examine({ now: () => Date.now() + 2 * HOUR });
+    expect(later.of('last event')).toMatchObject({ ok: false });
   });
 
   it('says whether deliveries must be signed', async () => {

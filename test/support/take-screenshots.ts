@@ -94,7 +94,7 @@ async function fillService({ admin, connectAthlete, service, simulator, startRep
   await admin(`/api/admin/athletes/${ada}/sync`, { method: 'POST', body: '{}' });
   const newest = arrived.at(-1) ?? '';
   return [
-    ['overview', '', 'All is well'],
+    ['overview', '', 'Webhook → stored'],
     ['jobs', '/jobs', UNKNOWN_ACTIVITY],
     ['job', `/jobs/${job.id}`, 'tried again later'],
     ['athletes', '/athletes', 'listed'],
@@ -103,6 +103,7 @@ async function fillService({ admin, connectAthlete, service, simulator, startRep
     ['activity', `/activities/${newest}`, 'Elapsed time'],
     ['deliveries', '/deliveries', newest],
     ['subscriptions', '/subscriptions', 'signature'],
+    ['processes', '/processes', 'Last seen'],
     ['audit', '/audit', 'POST webhooks'],
   ] as const;
 }

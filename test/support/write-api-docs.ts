@@ -1,5 +1,5 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Service, startService } from '../../src/compose.ts';
 import { readConfig } from '../../src/infra/config.ts';
@@ -85,6 +85,7 @@ async function writeApiDocs(): Promise<void> {
 
 function withShownAddresses(page: string, service: Service, simulator: Simulator): string {
   return page
+    .replaceAll(`"host": "${hostname()}"`, '"host": "activity-sync-web-0"')
     .replaceAll(service.url, SHOWN_URL)
     .replaceAll(encodeURIComponent(service.url), encodeURIComponent(SHOWN_URL))
     .replaceAll(simulator.url, 'https://www.strava.com')

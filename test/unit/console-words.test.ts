@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from '@jest/globals';
 import type { Overview } from '../../src/console/api/bodies.ts';
 import { countOf, formatAge, formatCountdown, formatSpan } from '../../src/console/format.ts';
-import { assessHealth, UNKNOWN_HEALTH } from '../../src/console/health.ts';
+import { assessHealth, type Judgement, UNKNOWN_HEALTH } from '../../src/console/health.ts';
 
 const NOW = Date.parse('2025-05-06T12:05:00Z');
 const LATER = '2025-05-06T12:15:02.000Z';
@@ -37,7 +37,10 @@ function overviewWith(changes: Partial<Overview> = {}, budget: Partial<Overview[
     athletes: { healthy: 3, reconnect: 0, scope: 0 },
     lastWebhookAt: null,
     polling: { startedAt: null, finishedAt: null },
-    providerFailingSince: null,
+    fetches: { succeeded: 9, failed: 0, failingSince: null },
+    subscriptions: 1,
+    pauses: [],
+    doctor: { at: '2025-05-06T12:04:00.000Z', faults: [] },
     lastHour: sums,
     lastDay: sums,
     ...changes,
@@ -46,39 +49,44 @@ function overviewWith(changes: Partial<Overview> = {}, budget: Partial<Overview[
 
 const waiting = { pending: 7, working: 0, done: 5, failed: 0, total: 12 };
 
-describe('whether all is well, in one sentence', () => {
-  it('is said when nothing waits, and when work goes on', () => {
+const first = (overview: Overview): Judgement => assessHealth(overview, NOW).judgements[0] as Judgement;
+const opensAt = { webhook: LATER, manual: LATER, polling: LATER };
+const behind = overviewWith(
+  { stats: waiting, oldestDueS: { webhook: 300, manual: 0, polling: 0 } },
+  { waiting: { turn: 7, cooldown: 0, budget: 0, backoff: 0 } },
+);
+const failing = (succeeded: number, failed: number, failingSince = '2025-05-06T12:04:00.000Z') =>
+  overviewWith({ fetches: { succeeded, failed, failingSince } });
+const faults = [{ check: 'handshake', detail: 'The callback does not answer.' }];
+
+describe('the health banner', () => {
+  it('says that all is well when nothing waits, and when work goes on', () => {
     expect(assessHealth(overviewWith(), NOW)).toEqual({
       level: 'good',
-      sentence: 'All is well; nothing waits.',
+      judgements: [{ level: 'good', sentence: 'All is well; nothing waits.', to: '/jobs' }],
       notes: [],
     });
     const busy = overviewWith(
       { stats: { ...waiting, working: 2 } },
       { waiting: { turn: 7, cooldown: 0, budget: 0, backoff: 0 } },
     );
-    expect(assessHealth(busy, NOW)).toMatchObject({
-      level: 'good',
-      sentence: 'All is well; 7 jobs waiting, 2 in work.',
-    });
+    expect(first(busy)).toMatchObject({ level: 'good', sentence: 'All is well; 7 jobs waiting, 2 running.' });
   });
 
-  it('a spent budget and a pause that the provider asked for are waiting, not illness', () => {
-    const opensAt = { webhook: LATER, manual: LATER, polling: LATER };
-    expect(assessHealth(overviewWith({ stats: waiting }, { opensAt }), NOW)).toMatchObject({
+  it('takes a spent budget, and a pause that the provider asked for, for waiting', () => {
+    expect(first(overviewWith({ stats: waiting }, { opensAt }))).toMatchObject({
       level: 'waiting',
       sentence: expect.stringMatching(/^Waiting for the budget until \d\d:15 [A-Z0-9+:-]+; 7 jobs will run then\.$/),
     });
-    expect(assessHealth(overviewWith({}, { opensAt }), NOW).level).toBe('good');
-    expect(assessHealth(overviewWith({}, { blockedUntil: LATER }), NOW)).toMatchObject({
+    expect(first(overviewWith({}, { opensAt })).level).toBe('good');
+    expect(first(overviewWith({}, { blockedUntil: LATER }))).toMatchObject({
       level: 'waiting',
       sentence: expect.stringMatching(/^Waiting until \d\d:15 [A-Z0-9+:-]+: the provider asked for a pause\.$/),
     });
   });
 
   it('names the day’s limit as what everyone waits for', () => {
-    const spent = overviewWith({}, { blockedUntil: LATER, daily: { used: 30_000, limit: 30_000 } });
-    expect(assessHealth(spent, NOW)).toMatchObject({
+    expect(first(overviewWith({}, { blockedUntil: LATER, daily: { used: 30_000, limit: 30_000 } }))).toMatchObject({
       level: 'waiting',
       sentence: expect.stringMatching(
         /^Waiting until \d\d:15 [A-Z0-9+:-]+: the provider’s limit for the day is reached\.$/,
@@ -86,29 +94,90 @@ describe('whether all is well, in one sentence', () => {
     });
   });
 
-  it('a provider that fails, and webhooks that nobody works on, are', () => {
-    expect(assessHealth(overviewWith({ providerFailingSince: '2025-05-06T12:01:00.000Z' }), NOW)).toMatchObject({
-      level: 'bad',
-      sentence: expect.stringMatching(/since \d\d:01/),
+  it('warns from the first failed fetch on, whatever succeeded in between', () => {
+    expect(first(failing(500, 1))).toMatchObject({
+      level: 'warning',
+      sentence: expect.stringContaining('1 of 501 in the last five minutes (0%)'),
     });
-    const behind = overviewWith(
-      { stats: waiting, oldestDueS: { webhook: 300, manual: 0, polling: 0 } },
-      { waiting: { turn: 7, cooldown: 0, budget: 0, backoff: 0 } },
-    );
-    expect(assessHealth(behind, NOW)).toMatchObject({ level: 'bad', sentence: expect.stringContaining('5 min') });
+    expect(first(failing(0, 1)).level).toBe('warning');
   });
 
-  it('stands in the console’s manual with its meaning', async () => {
+  it('is bad when 90 % of the fetches fail although some succeed, and when a tenth fails for longer than five minutes', () => {
+    expect(first(failing(10, 90))).toMatchObject({
+      level: 'bad',
+      sentence: expect.stringMatching(/90 of 100 .* \(90%\), failing since \d\d:04/),
+      to: '/jobs',
+      runbook: 'provider',
+    });
+    expect(first(failing(80, 20)).level).toBe('warning');
+    expect(first(failing(80, 20, '2025-05-06T11:50:00.000Z')).level).toBe('bad');
+  });
+
+  it('is bad without a subscription, since no webhook can arrive', () => {
+    expect(first(overviewWith({ subscriptions: 0 }))).toMatchObject({
+      level: 'bad',
+      to: '/subscriptions',
+      runbook: 'webhook',
+    });
+  });
+
+  it('is bad when the doctor found a fault, and not well before it has looked', () => {
+    expect(first(overviewWith({ doctor: { at: LATER, faults } }))).toMatchObject({
+      level: 'bad',
+      sentence: 'The doctor found 1 fault that can keep webhooks away: handshake.',
+      to: '/subscriptions',
+    });
+    expect(first(overviewWith({ doctor: null }))).toMatchObject({ level: 'waiting' });
+  });
+
+  it('warns without an athlete, and is bad when none can be fetched', () => {
+    expect(first(overviewWith({ athletes: { healthy: 0, reconnect: 0, scope: 0 } }))).toMatchObject({
+      level: 'warning',
+      to: '/athletes',
+    });
+    expect(first(overviewWith({ athletes: { healthy: 0, reconnect: 2, scope: 0 } })).level).toBe('bad');
+  });
+
+  it('is bad when a webhook’s job is due and no worker claims it', () => {
+    expect(first(behind)).toMatchObject({ level: 'bad', sentence: expect.stringContaining('5 min') });
+  });
+
+  it('names a pause with who, when and why, and does not call the jobs that wait for it late', () => {
+    const pauses = [
+      { reason: 'all' as const, pausedBy: 'Ada', pausedAt: '2025-05-06T12:01:00.000Z', note: 'provider incident' },
+    ];
+    const { level, judgements } = assessHealth({ ...behind, pauses }, NOW);
+    expect(level).toBe('warning');
+    expect(judgements.map(({ sentence }) => sentence)).toEqual([
+      expect.stringMatching(/^Fetching is paused \(all of it\) since \d\d:01 .* by Ada: provider incident$/),
+    ]);
+  });
+
+  it('says everything that it finds, worst first', () => {
+    const all = overviewWith({
+      fetches: { succeeded: 9, failed: 1, failingSince: LATER },
+      subscriptions: 0,
+      doctor: { at: LATER, faults },
+      athletes: { healthy: 0, reconnect: 0, scope: 0 },
+    });
+    expect(assessHealth(all, NOW).judgements.map(({ level }) => level)).toEqual(['bad', 'bad', 'warning', 'warning']);
+  });
+
+  it('has each of its sentences explained in the console’s manual', async () => {
     const manual = await readFile(new URL('../../docs/console.md', import.meta.url), 'utf8');
     const beginnings = [...manual.matchAll(/^\| ([A-Z][^|…]+) …[^|]*\|/gm)].map(([, words = '']) => words);
-    const opensAt = { webhook: LATER, manual: LATER, polling: LATER };
-    const behind = { stats: waiting, oldestDueS: { webhook: 300, manual: 0, polling: 0 } };
     const sentences = [
-      assessHealth(overviewWith(), NOW),
-      assessHealth(overviewWith({ stats: waiting }, { opensAt }), NOW),
-      assessHealth(overviewWith({}, { blockedUntil: LATER }), NOW),
-      assessHealth(overviewWith({ providerFailingSince: LATER }), NOW),
-      assessHealth(overviewWith(behind, { waiting: { turn: 7, cooldown: 0, budget: 0, backoff: 0 } }), NOW),
+      first(overviewWith()),
+      first(overviewWith({ stats: waiting }, { opensAt })),
+      first(overviewWith({}, { blockedUntil: LATER })),
+      first(failing(1, 9)),
+      first(overviewWith({ subscriptions: 0 })),
+      first(overviewWith({ doctor: { at: LATER, faults } })),
+      first(overviewWith({ doctor: null })),
+      first(overviewWith({ athletes: { healthy: 0, reconnect: 0, scope: 0 } })),
+      first(overviewWith({ athletes: { healthy: 0, reconnect: 1, scope: 0 } })),
+      first(behind),
+      first(overviewWith({ pauses: [{ reason: 'all', pausedBy: 'Ada', pausedAt: LATER, note: '' }] })),
       UNKNOWN_HEALTH,
     ].map(({ sentence }) => sentence);
     const explained = sentences.map((sentence) => beginnings.filter((words) => sentence.startsWith(words)).length);
@@ -119,8 +188,8 @@ describe('whether all is well, in one sentence', () => {
     const overview = overviewWith({ athletes: { healthy: 3, reconnect: 1, scope: 2 } });
     Object.assign(overview.lastHour.finished, { stored: 9, notFound: 1, unauthorized: 1, exhausted: 2, retry: 7 });
     expect(assessHealth(overview, NOW).notes.map(({ text }) => text)).toEqual([
-      '1 athlete must connect again',
-      '2 athletes granted too little',
+      '1 athlete must reconnect',
+      '2 athletes with insufficient scope',
       '4 jobs failed in the last hour',
     ]);
   });

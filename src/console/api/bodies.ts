@@ -54,7 +54,7 @@ export interface JobPage {
   job: Job;
   attempts: Attempt[];
   deliveries: Delivery[];
-  whyNotSooner: { cause: WaitCause; until: string | null } | null;
+  whyNotSooner: { cause: WaitCause | 'pause'; until: string | null } | null;
 }
 
 export interface Budget {
@@ -165,6 +165,33 @@ export interface Sums {
   stored: Spread;
 }
 
+/** Fetching that an operator has paused. */
+export interface FetchPause {
+  reason: Reason | 'all';
+  pausedBy: string;
+  pausedAt: string;
+  note: string;
+}
+
+export interface Process {
+  id: string;
+  host: string;
+  pid: number;
+  roles: string[];
+  version: string;
+  startedAt: string;
+  lastSeenAt: string;
+  alive: boolean;
+  fetching: number;
+  drawing: number;
+}
+
+export interface QueueDepth {
+  waiting: number;
+  running: number;
+  oldestDueS: number;
+}
+
 export interface Overview {
   stats: Stats;
   oldestDueS: Record<Reason, number>;
@@ -172,7 +199,10 @@ export interface Overview {
   athletes: Record<AthleteState, number>;
   lastWebhookAt: string | null;
   polling: { startedAt: string | null; finishedAt: string | null };
-  providerFailingSince: string | null;
+  fetches: { succeeded: number; failed: number; failingSince: string | null };
+  subscriptions: number;
+  pauses: FetchPause[];
+  doctor: { at: string; faults: { check: string; detail: string }[] } | null;
   lastHour: Sums;
   lastDay: Sums;
 }

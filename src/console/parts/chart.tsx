@@ -1,6 +1,7 @@
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
-import { formatClock, formatTick } from '../format.ts';
+import { formatClocks, formatTick } from '../format.ts';
 
 /** One line or row of bars. */
 export interface Series {
@@ -68,20 +69,57 @@ export function Chart({
   // The newest step is not over yet.
   const at = pointed ?? times.length - 2;
   const time = times[at];
+  const span = time === undefined ? '' : spanOf(time, times);
   return (
     <figure class="chart">
-      <div class="plot" ref={place} role="img" aria-label={summary} />
+      <div class="plot" ref={place} role="img" aria-label={summary}>
+        {pointed !== null && time !== undefined && (
+          <Tip plot={plot.current} time={time}>
+            <b>{span}</b>
+            {series.map(({ name, values }) => (
+              <span key={name}>
+                {name}: {shownValue(values[at], format)}
+              </span>
+            ))}
+          </Tip>
+        )}
+      </div>
       <figcaption>
         {series.map(({ name, colour, values }) => (
           <span key={name}>
-            <i class={`swatch ${colour.slice(2)}`} /> {name}{' '}
-            <b>{values[at] === null || values[at] === undefined ? '–' : format(values[at])}</b>
+            <i class={`swatch ${colour.slice(2)}`} /> {name} <b>{shownValue(values[at], format)}</b>
           </span>
         ))}
-        {time !== undefined && <span class="faint">{formatClock(new Date(time * 1000).toISOString())}</span>}
+        {time !== undefined && <span class="faint">{pointed === null ? `last full step, ${span}` : span}</span>}
       </figcaption>
     </figure>
   );
+}
+
+/** What the pointer is on, beside it. */
+function Tip({ plot, time, children }: { plot: uPlot | undefined; time: number; children: ComponentChildren }) {
+  if (!plot) return null;
+  const width = plot.over.clientWidth;
+  const x = plot.valToPos(time, 'x');
+  const isRight = x > width / 2;
+  // Beside the pointer, on the side that has more room.
+  const edge = isRight ? { right: `${width - x + GAP}px` } : { left: `${plot.over.offsetLeft + x + GAP}px` };
+  return (
+    <div class="tip" aria-hidden="true" style={edge}>
+      {children}
+    </div>
+  );
+}
+
+/** The step that begins at a time: "14:03 – 14:04 GMT+1". */
+function spanOf(time: number, times: readonly number[]): string {
+  const stepS = (times[1] ?? 0) - (times[0] ?? 0);
+  const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
+  return formatClocks(iso(time), iso(time + Math.max(0, stepS)));
+}
+
+function shownValue(value: number | null | undefined, format: (value: number) => string): string {
+  return value === null || value === undefined ? '–' : format(value);
 }
 
 function dataOf(times: number[], series: readonly Series[]): uPlot.AlignedData {
@@ -117,7 +155,7 @@ function optionsOf(
     width: element.clientWidth,
     height: HEIGHT,
     legend: { show: false },
-    cursor: { y: false, drag: { x: false, y: false }, points: { show: true } },
+    cursor: { y: false, sync: { key: 'history' }, drag: { x: false, y: false }, points: { show: true } },
     hooks: { setCursor: [({ cursor }) => point(cursor.idx ?? null)] },
     scales: { y: { range: (_plot, _min, max) => [0, Math.max(1e-3, max || 1) * 1.1] } },
     axes: [

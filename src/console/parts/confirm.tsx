@@ -7,6 +7,8 @@ interface Question {
   action: string;
   /** What must be typed before it can be done; for what cannot be undone. */
   typed?: string;
+  /** It destroys something: its button is red. */
+  destroys?: boolean;
   answer: (yes: boolean) => void;
 }
 
@@ -57,7 +59,11 @@ export function ConfirmDialog() {
             <button type="button" onClick={() => close(false)}>
               Cancel
             </button>
-            <button type="submit" class="danger" disabled={asked.typed !== undefined && typed.trim() !== asked.typed}>
+            <button
+              type="submit"
+              class={asked.destroys ? 'danger' : 'primary'}
+              disabled={asked.typed !== undefined && typed.trim() !== asked.typed}
+            >
               {asked.action}
             </button>
           </div>

@@ -1,26 +1,28 @@
 import type { Overview } from '../api/bodies.ts';
 import { now } from '../clock.ts';
-import { assessHealth, type Health, UNKNOWN_HEALTH } from '../health.ts';
+import { assessHealth, type Health, type Judgement, UNKNOWN_HEALTH } from '../health.ts';
 import { Link } from '../router.tsx';
 import { Icon } from './icon.tsx';
 
-// Said aloud only when it changes; the sentence itself has figures that change all the time.
+// Read aloud only when it changes; the sentences have figures that change all the time.
 const ALOUD: Record<Health['level'], string> = {
-  good: 'The service is well.',
-  waiting: 'The service waits for the provider.',
+  good: 'The service is healthy.',
+  waiting: 'The service is waiting for the provider.',
+  warning: 'Something may be wrong with the service.',
   bad: 'The service needs attention.',
-  unknown: 'How the service stands is not known.',
 };
+const UNKNOWN: Health = { level: 'bad', judgements: [UNKNOWN_HEALTH], notes: [] };
 
-/** Whether all is well, and what deserves a look. @param isOld whether the figures could not be read anew */
+/** Whether all is well, and what deserves a look. @param isOld whether the figures could not be read again */
 export function HealthBanner({ overview, isOld }: { overview: Overview; isOld: boolean }) {
-  const { level, sentence, notes } = isOld ? UNKNOWN_HEALTH : assessHealth(overview, now.value);
-  const look = level === 'unknown' ? 'bad' : level;
+  const { level, judgements, notes } = isOld ? UNKNOWN : assessHealth(overview, now.value);
   return (
-    <div class={`health ${look}`}>
-      <Icon name={look} />
+    <div class={`health ${level}`}>
+      <Icon name={level === 'warning' ? 'bad' : level} />
       <div>
-        <p class="sentence">{sentence}</p>
+        {judgements.map((judgement) => (
+          <Sentence key={judgement.sentence} {...judgement} />
+        ))}
         <p class="sr-only" role="status">
           {ALOUD[level]}
         </p>
@@ -35,5 +37,18 @@ export function HealthBanner({ overview, isOld }: { overview: Overview; isOld: b
         )}
       </div>
     </div>
+  );
+}
+
+function Sentence({ level, sentence, to, runbook }: Judgement) {
+  return (
+    <p class={`sentence ${level}`}>
+      <Link to={to}>{sentence}</Link>
+      {runbook && (
+        <a class="runbook" href={`/admin/assets/runbook-${runbook}.md`}>
+          {runbook} runbook
+        </a>
+      )}
+    </p>
   );
 }

@@ -5,6 +5,7 @@ import { confirmed } from './confirm.tsx';
 import { act } from './messages.tsx';
 
 const JOBS = '/api/admin/activity-jobs';
+const MANY = 100; // to delete more, their number is typed
 type Query = Record<string, string | undefined>;
 
 /** Runs a job again; a pending one no longer waits for its backoff. */
@@ -29,7 +30,7 @@ export async function deleteJob({ id, status }: Job): Promise<boolean> {
     status === 'working'
       ? 'It runs now; its result will not be saved. The stored activity, if there is one, stays.'
       : 'Its attempts are deleted with it. The stored activity, if there is one, stays.';
-  if (!(await confirmed({ title: `Delete job ${id}?`, text, action: 'Delete' }))) return false;
+  if (!(await confirmed({ title: `Delete job ${id}?`, text, action: 'Delete', destroys: true }))) return false;
   const done = await act(
     () => ask<{ deleted: number }>('DELETE', `${JOBS}/${id}`),
     () => `Job ${id} is deleted.`,
@@ -39,7 +40,7 @@ export async function deleteJob({ id, status }: Job): Promise<boolean> {
 
 /** Runs all jobs that fit again, after asking with their number. */
 export function retryMatching(query: Query): Promise<void> {
-  return changeMatching(query, 'Run', 'again', 'Retry all', async () => {
+  return changeMatching(query, 'Retry', '', 'Retry all', false, async () => {
     const { retried } = await ask<{ retried: number }>('POST', withQuery(`${JOBS}/retry`, query));
     return `${countOf(retried, 'job')} will run again.`;
   });
@@ -47,7 +48,7 @@ export function retryMatching(query: Query): Promise<void> {
 
 /** Fetches the activities of all jobs that fit, stored or not, after asking with their number. */
 export function forceMatching(query: Query): Promise<void> {
-  return changeMatching(query, 'Fetch', 'by force', 'Fetch all', async () => {
+  return changeMatching(query, 'Re-fetch', 'by force', 'Fetch all', false, async () => {
     const { forced } = await ask<{ forced: number }>('POST', withQuery(`${JOBS}/force`, query));
     return `${countOf(forced, 'job')} will fetch by force.`;
   });
@@ -55,7 +56,7 @@ export function forceMatching(query: Query): Promise<void> {
 
 /** Deletes all jobs that fit, after asking with their number. */
 export function deleteMatching(query: Query): Promise<void> {
-  return changeMatching(query, 'Delete', '', 'Delete all', async () => {
+  return changeMatching(query, 'Delete', '', 'Delete all', true, async () => {
     const { deleted } = await ask<{ deleted: number }>('DELETE', withQuery(JOBS, query));
     return `${countOf(deleted, 'job')} deleted.`;
   });
@@ -66,6 +67,7 @@ async function changeMatching(
   verb: string,
   adverb: string,
   action: string,
+  destroys: boolean,
   change: () => Promise<string>,
 ): Promise<void> {
   await act(
@@ -73,8 +75,10 @@ async function changeMatching(
       const { count } = await ask<{ count: number }>('GET', withQuery(`${JOBS}/count`, query));
       const filter = Object.entries(query).map(([name, value]) => `${WORDS[name] ?? name} ${value}`);
       const title = [verb, countOf(count, 'job'), adverb].filter(Boolean).join(' ');
-      const text = `All jobs with ${filter.join(', ')}. More that fit by then are taken too.`;
-      return (await confirmed({ title: `${title}?`, text, action })) ? change() : 'Nothing was changed.';
+      const text = `All jobs with ${filter.join(', ')}. Jobs that match in the meantime are included.`;
+      const typed = destroys && count > MANY ? { typed: String(count) } : {};
+      const sure = await confirmed({ title: `${title}?`, text, action, destroys, ...typed });
+      return sure ? change() : 'Nothing was changed.';
     },
     (message) => message,
   );

@@ -105,6 +105,7 @@ async function eraseAthlete(id: string): Promise<boolean> {
     text: 'The provider is told, and their tokens, activities, pictures, jobs and deliveries are erased. This cannot be undone.',
     action: 'Erase',
     typed: id,
+    destroys: true,
   });
   if (!sure) return false;
   const done = await act(

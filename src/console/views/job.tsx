@@ -94,13 +94,18 @@ function WhyNotSooner({ page: { job, whyNotSooner } }: { page: JobPage }) {
           Runs <Age at={until} /> at the earliest ({formatClock(until)}): {REASONS[cause](job.athleteId)}
         </>
       ) : (
-        'Runs as soon as a worker is free.'
+        IDLE[cause]
       )}
     </p>
   );
 }
 
+const PAUSED = 'Waits until an operator resumes fetching: see Processes.';
+const FREE = 'Runs as soon as a worker is free.';
+const IDLE = { turn: FREE, cooldown: FREE, budget: FREE, backoff: FREE, pause: PAUSED };
+
 const REASONS = {
+  pause: () => 'an operator has paused fetching.',
   turn: () => 'others are before it.',
   cooldown: (athleteId: string) => `athlete ${athleteId} was fetched from just now, and has a cooldown.`,
   budget: () => 'the provider’s budget is spent, kept for webhooks, or paced.',

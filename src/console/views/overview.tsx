@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import type { History, Overview } from '../api/bodies.ts';
 import { withQuery } from '../api/client.ts';
 import { countOf, formatCount } from '../format.ts';
-import { budget, stats } from '../live.ts';
+import { budget, silentSince, stats } from '../live.ts';
 import { BudgetGauge } from '../parts/budget-gauge.tsx';
 import { Choice } from '../parts/filters.tsx';
 import { HealthBanner } from '../parts/health-banner.tsx';
@@ -28,7 +28,7 @@ export function OverviewView() {
           const overview = { ...figures, stats: stats.value ?? figures.stats, budget: budget.value ?? figures.budget };
           return (
             <>
-              <HealthBanner overview={overview} isOld={read.error !== undefined} />
+              <HealthBanner overview={overview} isOld={read.error !== undefined || silentSince.value !== null} />
               <OverviewTiles overview={overview} />
               <Card title="The provider’s budget">
                 <BudgetGauge budget={overview.budget} />

@@ -102,10 +102,13 @@ function Findings({ ok, findings }: { ok: boolean; findings: readonly Finding[] 
       </p>
       <ul class="findings">
         {findings.map(({ check, ok: fine, detail, nextStep }) => (
-          <li key={check} class={fine ? 'good' : 'bad'}>
-            <Icon name={fine ? 'good' : 'bad'} />
+          <li key={check} class={lookOf(fine, nextStep)}>
+            <Icon name={lookOf(fine, nextStep)} />
             <div>
-              <b>{check}</b> <span class="sr-only">{fine ? 'is fine.' : 'is at fault.'}</span>
+              <b>{check}</b>{' '}
+              <span class="sr-only">
+                {fine ? (nextStep === null ? 'is fine.' : 'deserves a look.') : 'is at fault.'}
+              </span>
               <p>{detail}</p>
               {nextStep && <p class="next-step">{nextStep}</p>}
             </div>
@@ -114,6 +117,11 @@ function Findings({ ok, findings }: { ok: boolean; findings: readonly Finding[] 
       </ul>
     </>
   );
+}
+
+function lookOf(fine: boolean, nextStep: string | null): 'good' | 'waiting' | 'bad' {
+  if (!fine) return 'bad';
+  return nextStep === null ? 'good' : 'waiting';
 }
 
 function createSubscription(): Promise<unknown> {
@@ -128,6 +136,7 @@ async function deleteSubscriptions(subscription?: Subscription): Promise<unknown
     title: subscription ? `Delete subscription ${subscription.id}?` : 'Delete all subscriptions?',
     text: 'Until another is created no webhook arrives, and only polling finds new activities.',
     action: 'Delete',
+    destroys: true,
   });
   if (!sure) return undefined;
   return act(

@@ -31,7 +31,7 @@ ${body}
 }
 
 export const STYLE = `
-:root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --text: #1c2430; --faint: #667085; --line: #e3e6eb; --accent: #d9480f; }
+:root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --text: #1c2430; --faint: #667085; --line: #e3e6eb; --accent: #c2410c; }
 @media (prefers-color-scheme: dark) { :root { --page: #12161c; --card: #1b212a; --text: #e6eaf0; --faint: #98a2b3; --line: #2b333f; --accent: #ff8a4c; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--text); font: 16px/1.5 system-ui, sans-serif; }
@@ -42,10 +42,11 @@ h1 { font-size: 1.5rem; margin: 0 0 1rem; }
 a { color: var(--accent); }
 a:focus-visible, button:focus-visible, input:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 .faint { color: var(--faint); }
-.activities { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: 1rem; list-style: none; margin: 0; padding: 0; }
+.activities { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 16rem), 1fr)); gap: 1rem; list-style: none; margin: 0; padding: 0; }
 .activities li { background: var(--card); border: 1px solid var(--line); border-radius: .8rem; overflow: hidden; }
-.activities img, .activities .no-picture { display: block; width: 100%; aspect-ratio: 1; object-fit: cover; background: var(--line); }
+.activities img, .activities .no-picture { display: block; width: 100%; height: auto; aspect-ratio: 1; background: var(--line); }
 .activities .no-picture { display: grid; place-items: center; color: var(--faint); font-size: .9rem; }
+.pages { display: flex; gap: 1.5rem; margin-top: 1.5rem; }
 .activities .text { padding: .7rem .9rem .9rem; }
 .activities .name { font-weight: 600; overflow-wrap: anywhere; }
 .activities .facts { color: var(--faint); font-size: .88rem; }

@@ -1,16 +1,16 @@
 import { z } from 'zod';
-import { type DoctorDependencies, examineSubscription } from '../../flows/subscription-doctor.ts';
+import type { Doctor } from '../../flows/standing-doctor.ts';
 import { defineRoute, type Route } from '../route.ts';
 
 const finding = z.object({
   check: z.string(),
   ok: z.boolean(),
   detail: z.string(),
-  nextStep: z.string().nullable(),
+  nextStep: z.string().nullable().meta({ description: 'What to do; of a finding that is ok: a warning' }),
 });
 
 /** Looks whether webhooks can arrive, and says what to do about each fault. */
-export function adminDoctorRoutes(deps: DoctorDependencies): Route[] {
+export function adminDoctorRoutes(deps: { doctor: Doctor }): Route[] {
   return [
     defineRoute({
       method: 'get',
@@ -23,7 +23,10 @@ export function adminDoctorRoutes(deps: DoctorDependencies): Route[] {
           schema: z.object({ ok: z.boolean(), findings: z.array(finding) }),
         },
       },
-      handle: async () => ({ status: 200, body: await examineSubscription(deps) }),
+      handle: async () => {
+        const { ok, findings } = await deps.doctor.examine();
+        return { status: 200, body: { ok, findings } };
+      },
     }),
   ];
 }

@@ -9,7 +9,7 @@ export function adminEventRoutes(deps: { stream: EventStream }): Route[] {
       method: 'get',
       path: '/api/admin/events',
       summary:
-        'Server-sent events: jobs (statistics), budget, activity (ids; null: any), athlete, webhook, sync. At most four rounds a second; on every connection all of them',
+        'Server-sent events: jobs (statistics), budget, activity (ids; null: any), athlete, webhook, sync; and beat every two seconds while the figures can be read. At most four rounds a second; on every connection all of them',
       access: 'read',
       responses: {
         200: { description: 'A stream that does not end by itself', contentType: 'text/event-stream' },

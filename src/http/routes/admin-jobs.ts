@@ -24,7 +24,7 @@ const attemptOut = z.strictObject({
   error: z.string(),
 });
 const waitOut = z.strictObject({
-  cause: z.enum(WAIT_CAUSES),
+  cause: z.enum([...WAIT_CAUSES, 'pause']),
   until: timeOut.nullable().meta({ description: 'null: as soon as a worker is free' }),
 });
 

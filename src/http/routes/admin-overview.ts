@@ -1,18 +1,22 @@
 import { z } from 'zod';
 import { readLastHours, readSum } from '../../flows/read-history.ts';
+import type { Doctor } from '../../flows/standing-doctor.ts';
 import type { Database } from '../../infra/database.ts';
 import { createPacedRead } from '../../infra/paced-read.ts';
 import type { Budget } from '../../queue/budget.ts';
 import { countAthletes } from '../../store/athlete-list.ts';
-import { findFailingSince } from '../../store/history.ts';
+import { listPauses } from '../../store/fetch-pauses.ts';
+import { readRecentFetches } from '../../store/history.ts';
 import type { JobCounts } from '../../store/job-counts.ts';
 import { sumWaits, type Waits } from '../../store/job-waits.ts';
 import { readSweepTimes } from '../../store/polling-sweeps.ts';
+import { listKnownSubscriptions } from '../../store/subscriptions.ts';
 import { findLastReceived } from '../../store/webhook-events.ts';
 import { budgetOut, toBudgetBody } from '../budget-body.ts';
 import { statsOut, withTotal } from '../job-body.ts';
 import { timeOut, wholeNumber } from '../query-fields.ts';
 import { defineRoute, type Route } from '../route.ts';
+import { pauseOut } from './admin-fetching.ts';
 
 const spreadOut = z.strictObject({ count: z.int(), p50S: z.number().nullable(), p95S: z.number().nullable() });
 const sumOut = {
@@ -39,21 +43,32 @@ const overviewOut = z.strictObject({
     startedAt: timeOut.nullable().meta({ description: 'Set while a sweep is under way' }),
     finishedAt: timeOut.nullable(),
   }),
-  providerFailingSince: timeOut
+  fetches: z
+    .strictObject({
+      succeeded: z.int(),
+      failed: z.int(),
+      failingSince: timeOut.nullable().meta({ description: 'The first failing minute of this spell' }),
+    })
+    .meta({ description: 'How the provider answered the runs of the last five minutes' }),
+  subscriptions: z.int().meta({ description: 'Known subscriptions; without one no webhook can arrive' }),
+  pauses: z.array(pauseOut).meta({ description: 'Fetching that an operator has paused' }),
+  doctor: z
+    .strictObject({ at: timeOut, faults: z.array(z.strictObject({ check: z.string(), detail: z.string() })) })
     .nullable()
-    .meta({ description: 'Since when fetches fail and none succeeds; null when they succeed' }),
+    .meta({ description: 'What the doctor found last, at most ten minutes ago; null while it has not answered' }),
   lastHour: z.strictObject(sumOut),
   lastDay: z.strictObject(sumOut),
 });
 const MAX_HOURS = 168;
 const DEFAULT_HOURS = 3;
 
-/** What whoever is on call looks at first. */
+/** What an operator on call looks at first. */
 export function adminOverviewRoutes(deps: {
   database: Database;
   budget: Budget;
   readCounts: () => Promise<JobCounts>;
   readWaits: () => Promise<Waits>;
+  doctor: Doctor;
 }): Route[] {
   const { database } = deps;
   // All open consoles share one read of the history.
@@ -70,7 +85,7 @@ export function adminOverviewRoutes(deps: {
       access: 'read',
       responses: { 200: { description: 'The overview', schema: overviewOut } },
       handle: async () => {
-        const [counts, waits, budget, athletes, lastWebhookAt, polling, providerFailingSince, lastHour, lastDay] =
+        const [counts, waits, budget, athletes, lastWebhookAt, polling, fetches, known, pauses, lastHour, lastDay] =
           await Promise.all([
             deps.readCounts(),
             deps.readWaits(),
@@ -78,10 +93,13 @@ export function adminOverviewRoutes(deps: {
             countAthletes(database),
             findLastReceived(database),
             readSweepTimes(database),
-            findFailingSince(database),
+            readRecentFetches(database),
+            listKnownSubscriptions(database),
+            listPauses(database),
             readLastHour(),
             readLastDay(),
           ]);
+        const examined = await deps.doctor.latest(known);
         const { webhook, manual, polling: sweeping } = waits;
         return {
           status: 200,
@@ -92,7 +110,15 @@ export function adminOverviewRoutes(deps: {
             athletes,
             lastWebhookAt,
             polling,
-            providerFailingSince,
+            fetches,
+            subscriptions: known.length,
+            pauses,
+            doctor: examined
+              ? {
+                  at: examined.at,
+                  faults: examined.findings.flatMap(({ ok, check, detail }) => (ok ? [] : { check, detail })),
+                }
+              : null,
             lastHour,
             lastDay,
           },

@@ -124,6 +124,27 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
     }),
     defineRoute({
       method: 'get',
+      path: '/api/admin/sync/forecast',
+      summary: 'What a bulk sync of all athletes would at least cost, and when it would end; begins nothing',
+      access: 'read',
+      query: z.strictObject({
+        after: moment.optional(),
+        before: moment.optional(),
+        force: z.literal('true').optional(),
+      }),
+      responses: {
+        200: {
+          description: 'The forecast, by what is stored: an activity that is not stored yet costs one call more',
+          schema: z.strictObject({ athletes: z.int(), calls: z.int(), expectedEnd: timeOut }),
+        },
+      },
+      handle: async ({ query: { after, before, force } }) => ({
+        status: 200,
+        body: await deps.syncs.forecast({ afterS: after, beforeS: before, force: force === 'true' }),
+      }),
+    }),
+    defineRoute({
+      method: 'get',
       path: '/api/admin/syncs',
       summary: 'List bulk syncs, newest first',
       access: 'read',

@@ -1,5 +1,5 @@
 import express, { type RequestHandler, Router } from 'express';
-import { toInt64 } from '../../domain/int64.ts';
+import { type Int64, toInt64 } from '../../domain/int64.ts';
 import type { Database } from '../../infra/database.ts';
 import { listActivities } from '../../store/activities.ts';
 import { findThumbnail } from '../../store/thumbnails.ts';
@@ -7,6 +7,7 @@ import { type AdminAuth, CHALLENGE, refuseForeignOrigin } from '../admin-auth.ts
 import { renderActivitiesPage } from '../pages/activities-page.ts';
 import { renderPage, STYLE, STYLE_PATH } from '../pages/page.ts';
 import { Problem, refuseOtherMethods } from '../problem.ts';
+import { cutPage, timeCursor } from '../query-fields.ts';
 import type { SignIn } from '../sign-in.ts';
 
 const SHOWN = 60;
@@ -31,10 +32,13 @@ export function createPagesRouter(deps: PageDependencies): Router {
   router.get(STYLE_PATH, (_request, response) => {
     response.set('Cache-Control', 'public, max-age=300').type('text/css').send(STYLE);
   });
-  router.get('/', mayLook, async (_request, response) => {
+  router.get('/', mayLook, async (request, response) => {
+    const before = readCursor(request.query.before);
+    const found = await listActivities(deps.database, { limit: SHOWN + 1, before });
+    const { page, nextCursor } = cutPage(found, SHOWN, ({ cursor }) => cursor);
     response
       .set('Cache-Control', 'no-store')
-      .send(renderActivitiesPage(await listActivities(deps.database, { limit: SHOWN })));
+      .send(renderActivitiesPage(page, { older: nextCursor, isFirst: before === undefined }));
   });
   router.get(PICTURE_PATH, mayLook, async (request, response) => {
     const id = toInt64(request.params.id);
@@ -63,6 +67,14 @@ export function createPagesRouter(deps: PageDependencies): Router {
   for (const path of [STYLE_PATH, '/', PICTURE_PATH]) router.all(path, refuseOtherMethods('GET', 'HEAD'));
   router.all('/sign-in', refuseOtherMethods('GET', 'HEAD', 'POST'));
   return router;
+}
+
+/** Where a page of activities begins. @throws Problem for what no page gave out */
+function readCursor(value: unknown): { startDate: string; activityId: Int64 } | undefined {
+  if (value === undefined) return undefined;
+  const cursor = timeCursor.safeParse(value);
+  if (!cursor.success) throw new Problem('notFound', 'There is no such page of activities.');
+  return { startDate: cursor.data.at, activityId: cursor.data.id };
 }
 
 const SIGN_IN_FORM = `<form class="sign-in" method="post" action="/sign-in">
