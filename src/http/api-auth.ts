@@ -50,8 +50,10 @@ export function createApiGuard(options: {
     const needed: TokenScope = access === 'write' ? 'write' : 'read';
     const admins = options.auth.guard(needed === 'write' ? 'admin' : 'read');
     return async (request, response, next) => {
-      if (options.auth.accessOf(request) !== undefined) return admins(request, response, next);
       const token = bearerOf(request);
+      // An application's token is none of the operator's, and no wrong one.
+      if (!token?.startsWith(PREFIX) && (await options.auth.accessOf(request)) !== undefined)
+        return admins(request, response, next);
       const found = token === undefined ? undefined : await findApiToken(options.database, digestOf(token));
       if (!found) {
         throw new Problem(

@@ -36,9 +36,6 @@ export interface Database extends Queryable {
 // 64-bit integers come as strings, which is how ids are held; counts are cast to int in SQL.
 const TYPES = { getTypeParser: pg.types.getTypeParser };
 
-// A plan that is kept from when a table was small would scan it once it is large, until the server analyzes it.
-const PLANNER = '-c plan_cache_mode=force_custom_plan';
-
 /**
  * Opens a pool of connections.
  * @param statementMs after which a statement fails and its connection is given up: a server that vanished answers
@@ -64,7 +61,6 @@ export function openDatabase(options: {
       connectionTimeoutMillis: statementMs > 0 ? Math.min(CONNECT_MS, statementMs) : CONNECT_MS,
       query_timeout: statementMs,
       idle_in_transaction_session_timeout: options.idleTransactionMs ?? IDLE_TRANSACTION_MS,
-      options: PLANNER,
       keepAlive: true,
       keepAliveInitialDelayMillis: 10_000,
       types: TYPES,

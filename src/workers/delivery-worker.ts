@@ -17,7 +17,8 @@ import { Repeater } from './repeater.ts';
 import { type Claimed, WorkerLoop } from './worker-loop.ts';
 
 const COMPONENT = 'delivery';
-const POLL_INTERVAL_MS = 2000;
+// NOTIFY wakes it sooner.
+const POLL_INTERVAL_MS = 5000;
 const CARE_EVERY_MS = 5000;
 const IDLE_LINES_EVERY_MS = 60_000;
 // A call is given up after ten seconds.

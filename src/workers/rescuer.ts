@@ -12,7 +12,7 @@ import { Repeater } from './repeater.ts';
 
 const COMPONENT = 'rescue';
 // Two looks make a worker dead: its jobs are pending again within five seconds.
-const RESCUE_MS = 1500;
+const RESCUE_MS = 2000;
 const LANE_CHECK_MS = 60_000;
 const EXPIRY_CHECK_MS = 3_600_000;
 

@@ -15,7 +15,7 @@ const COMPONENT = 'thumbnail';
 const POLL_INTERVAL_MS = 2000;
 // A job that is due may be held by another replica's claim just now.
 const MIN_WAIT_MS = 25;
-const RESCUE_MS = 1500;
+const RESCUE_MS = 2000;
 const WARN_EVERY_MS = 600_000;
 const SAID: Record<MadeThumbnail['result'], string> = {
   rendered: 'thumbnail rendered',

@@ -206,11 +206,15 @@ describe('the ledger', () => {
 
   it('replays a deletion: the activity goes, even where newer events came since', async () => {
     const id = await store();
+    const gone = () => rig.simulator.faults.add({ kind: 'status', status: 404, match: { activityId: id } });
+    const first = gone();
     await rig.post(event(id, now() + 10, 'delete'));
     await rig.untilJob(id, (job) => job.outcome === 'deleted');
+    first.remove();
     await rig.post(event(id, now() + 20, 'update'));
     await rig.untilJob(id, (job) => job.outcome === 'stored');
     const deletion = (await list(`activityId=${id}`)).find(({ aspect }: { aspect: string }) => aspect === 'delete');
+    gone();
     await ask(rig, 'POST', `/api/admin/webhook-events/${deletion.id}/replay`);
     await rig.untilJob(id, (job) => job.outcome === 'deleted');
     expect((await ask(rig, 'GET', `/api/admin/activities/${id}`)).status).toBe(404);

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import type { Finding } from '../../src/flows/finding.ts';
 import { type DoctorDependencies, examineSubscription } from '../../src/flows/subscription-doctor.ts';
 import { readDeliveries } from '../../src/store/deliveries.ts';
+import { forgetSubscription, saveSubscription } from '../../src/store/subscriptions.ts';
 import { type Rig, startRig, VERIFY_TOKEN } from '../support/service.ts';
 
 let rig: Rig;
@@ -150,7 +151,10 @@ describe('the subscription doctor', () => {
       detail: expect.stringContaining('None has arrived'),
     });
     await subscribe();
+    const known = { id: String(rig.simulator.subscriptions.at(-1)?.id), callbackUrl };
+    await saveSubscription(rig.service.database, known);
     await rig.simulator.createActivityAndNotify(athleteId);
+    await forgetSubscription(rig.service.database, known.id);
     expect((await examine()).of('last event')).toMatchObject({
       ok: true,
       detail: expect.stringContaining('arrived less than a minute ago, at '),

@@ -156,10 +156,12 @@ describe('a polling sweep', () => {
   it('does not bring back what a webhook deleted although the list still shows it', async () => {
     const { athleteId, ids } = await athleteWithStored(2);
     const id = ids[1] as string;
+    const gone = rig.simulator.faults.add({ kind: 'status', status: 404, match: { activityId: id } });
     await announce(id, athleteId, 'delete', rig.clock.now());
     await untilDone(id, `r.outcome = 'deleted'`);
+    gone.remove();
     await sweep();
-    expect(detailCalls(id)).toBe(1);
+    expect(detailCalls(id)).toBe(2); // the second one confirmed the deletion
     expect(await rig.untilJob(id, () => true)).toMatchObject({ outcome: 'deleted' });
   });
 });

@@ -23,7 +23,8 @@ const COMPATIBLE = {
     AS $$ SELECT note FROM activity WHERE activity_id = p_activity_id $$;`,
 };
 const BREAKING = {
-  'migrations/0902-no-thumbnails.sql': '-- breaking: the release before writes thumbnails\nDROP TABLE thumbnail;',
+  'migrations/0902-no-thumbnails.sql':
+    '-- breaking: the release before writes thumbnails\nDROP TABLE thumbnail CASCADE;',
 };
 
 let rig: Rig;

@@ -147,15 +147,7 @@ describe('a bulk sync of one athlete', () => {
     const hold = rig.simulator.faults.add({ kind: 'hold', match: { path, athleteId } });
     const url = await rig.beginSync(`/api/admin/athletes/${athleteId}/sync`);
     await hold.held;
-    await rig.post({
-      object_type: 'athlete',
-      object_id: athleteId,
-      aspect_type: 'update',
-      owner_id: athleteId,
-      subscription_id: 1,
-      event_time: Math.floor(Date.now() / 1000) + 120,
-      updates: { authorized: 'false' },
-    });
+    await rig.admin(`/api/admin/athletes/${athleteId}`, { method: 'DELETE' });
     hold.release();
     expect((await rig.admin(url)).status).toBe(404);
     await rig.simulator.waitForCall((call) => call.athleteId === athleteId && path.test(call.path));

@@ -32,6 +32,15 @@ export function queue() {
     ),
     chart(
       {
+        title: 'Fetching paused',
+        description: '1 while an operator has paused fetching for that reason.',
+        runbook: 'queue.md#activitysyncqueuestalled',
+      },
+      'none',
+      [['max by (reason) (activity_sync_fetch_paused)', '{{reason}}']],
+    ),
+    chart(
+      {
         title: 'Oldest job that could run',
         description: 'Age by reason.',
         runbook: 'queue.md#activitysyncwebhookjobold',
