@@ -59,7 +59,7 @@ export async function startCliRig(): Promise<CliRig> {
     return { PORT: port, NEXT_PUBLIC_BASE_URL: `http://127.0.0.1:${port}` };
   };
   const here = await address();
-  const rig = await startRig({ env: here });
+  const rig = await startRig({ env: here, subscriptions: [] });
   const env = testEnvironment(rig.simulator.url, here);
   return {
     rig,
