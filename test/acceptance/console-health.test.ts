@@ -27,7 +27,7 @@ const health = (page: Page) => page.locator('.health');
 
 describe('the health banner', () => {
   it('is not green without a subscription and without an athlete, and leads to what is missing', async () => {
-    rig = await startRig();
+    rig = await startRig({ subscriptions: [] });
     const page = await open();
     await health(page).getByText('No webhook can arrive: there is no subscription.').waitFor();
     await health(page).getByText('Nothing can arrive: no athlete is connected.').waitFor();

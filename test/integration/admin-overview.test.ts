@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ask, readDescription } from '../support/admin.ts';
 import { type ClockedRig, startClockedRig } from '../support/clocked-rig.ts';
-import { startRig } from '../support/service.ts';
+import { KNOWN_SUBSCRIPTIONS, startRig } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
 let rig: ClockedRig;
@@ -42,9 +42,9 @@ describe('GET /api/admin/overview and /api/admin/history', () => {
       lastWebhookAt: expect.any(String),
       polling: { startedAt: null, finishedAt: null },
       fetches: { succeeded: 1, failed: 0, failingSince: null },
-      subscriptions: 0,
+      subscriptions: KNOWN_SUBSCRIPTIONS.length,
       pauses: [],
-      doctor: { faults: expect.arrayContaining([{ check: 'trusted subscriptions', detail: expect.any(String) }]) },
+      doctor: { faults: expect.arrayContaining([{ check: 'handshake', detail: expect.any(String) }]) },
       lastHour: {
         stored: { count: 1, p50S: expect.any(Number) },
         wait: { webhook: { count: 1 }, polling: { count: 0, p95S: null } },

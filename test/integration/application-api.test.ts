@@ -28,7 +28,14 @@ async function connectBy(link: string, choice: 'yes' | 'no' = 'yes'): Promise<{ 
     back.searchParams.delete('code');
     back.searchParams.set('error', 'access_denied');
   }
-  const ended = await fetch(`${rig.service.url}${back.pathname}${back.search}`, { redirect: 'manual' });
+  const cookie = begun.headers
+    .getSetCookie()
+    .map((one) => one.split(';', 1)[0])
+    .join('; ');
+  const ended = await fetch(`${rig.service.url}${back.pathname}${back.search}`, {
+    redirect: 'manual',
+    headers: { cookie },
+  });
   expect(ended.status).toBe(302);
   return { athleteId: id, end: new URL(ended.headers.get('location') ?? '') };
 }

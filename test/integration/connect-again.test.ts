@@ -111,6 +111,7 @@ describe('an old withdrawal of access', () => {
       ).length === 1;
     const { withdrawn, connected } = await database.transaction(async (tx) => {
       await tx.query('SELECT FROM activity_fetch_job WHERE athlete_id = $1 FOR UPDATE', [athleteId]);
+      rig.simulator.revoke(athleteId);
       const withdrawn = rig.post({
         object_type: 'athlete',
         object_id: athleteId,

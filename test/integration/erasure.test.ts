@@ -62,6 +62,7 @@ async function leaveTraces(athleteId: string, name: string): Promise<Traces & { 
   await rig.untilJob(removed, ({ outcome }) => outcome === 'stored');
   await rig.untilJob(broken, ({ attempts }) => attempts > 0);
   await rig.untilJob(missing, ({ status }) => status === 'failed');
+  simulator.deleteActivity(removed);
   await deliver({ object_id: removed, aspect_type: 'delete', event_time: Math.floor(Date.now() / 1000) + 5 });
   await deliver({ object_id: stored, aspect_type: 'update', updates: { title: titles[0] as string } });
   await rig.untilJob(removed, ({ outcome }) => outcome === 'deleted');

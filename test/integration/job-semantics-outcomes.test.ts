@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { request } from '../support/requests.ts';
 import { type JobRow, type Rig, startRig } from '../support/service.ts';
 import { untilThumbnail } from '../support/thumbnails.ts';
+import { until } from '../support/until.ts';
 
 let rig: Rig;
 let athleteId: string;
@@ -82,9 +83,9 @@ describe('a deauthorisation', () => {
     await held.held;
 
     const { body, status } = await rig.simulator.deauthorizeAndNotify(athleteId);
-    expect({ status, body: JSON.parse(body) }).toEqual({ status: 200, body: { status: 'deauthorized' } });
+    expect({ status, body: JSON.parse(body) }).toEqual({ status: 200, body: { status: 'accepted' } });
     held.release();
-    await rig.simulator.waitForCall((call) => call.activityId === open);
+    await until(async () => (await count('athlete', 'athlete_id', athleteId)) === 0, 'the erasure');
     for (const table of ['athlete', 'activity', 'activity_fetch_job', 'athlete_schedule']) {
       expect(await count(table, 'athlete_id', athleteId)).toBe(0);
     }
@@ -107,7 +108,7 @@ describe('a deauthorisation', () => {
   it('of an unknown athlete is acknowledged', async () => {
     const event = { object_type: 'athlete', aspect_type: 'update', object_id: 5, owner_id: 5 };
     const { status, body } = await rig.simulator.deliver({ ...event, updates: { authorized: 'false' } });
-    expect({ status, body: JSON.parse(body) }).toEqual({ status: 200, body: { status: 'deauthorized' } });
+    expect({ status, body: JSON.parse(body) }).toEqual({ status: 200, body: { status: 'accepted' } });
   });
 
   it('that is repeated after the athlete has connected again changes nothing', async () => {

@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LatLng } from '../../src/domain/route.ts';
 import { sharp } from '../../src/thumbnail/image-library.ts';
@@ -139,18 +137,5 @@ describe('a map source that fails', () => {
     await until(async () => (await made('rendered')) === Number(rendered) + 1, 'the picture');
     expect(await jobStates(id)).toEqual(['completed']);
     expect(await made('withoutMap')).toBe(withoutMap);
-  });
-
-  it('can have its pictures drawn anew, as the runbook says', async () => {
-    answerWith(401);
-    let id = '';
-    await untilWithoutMap(1, async () => {
-      id = await addRoute();
-    });
-    tiles.answer = (_request, response) => sendImage(response, tiles.blueTile);
-    const runbook = readFileSync(join(import.meta.dirname, '../../docs/runbooks/polling.md'), 'utf8');
-    const [, statement = ''] = /```sql\n([\s\S]*?)```/.exec(runbook) ?? [];
-    await rig.service.database.query(statement);
-    await until(() => isOnMap(id), 'the new picture');
   });
 });

@@ -23,7 +23,7 @@ describe('kubectl', () => {
       );
       expect(found.length).toBeGreaterThan(0);
       if (resources && path !== './dashboards') {
-        const key = ({ kind, metadata }: Resource) => `${kind} ${metadata.name}`;
+        const key = ({ kind, metadata }: Resource) => `${kind} ${metadata.namespace}/${metadata.name}`;
         expect(new Map(found.map((resource) => [key(resource), resource]))).toEqual(
           new Map(resources.map((resource) => [key(resource), resource])),
         );

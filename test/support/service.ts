@@ -14,7 +14,7 @@ export const VERIFY_TOKEN = 'verify-token-of-the-tests';
 export const ENCRYPTION_KEY = '0f'.repeat(32);
 
 // The simulator's first one, and those that the events of tests name.
-const KNOWN_SUBSCRIPTIONS = [120475, 1, 7];
+export const KNOWN_SUBSCRIPTIONS = [120475, 1, 7];
 
 /** A service, its provider and its database, all real and all of one test's own. */
 export interface Rig {

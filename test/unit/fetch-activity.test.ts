@@ -85,7 +85,7 @@ describe('the provider’s answer decides how a run ends', () => {
       ['UNAUTHORIZED', 'UNAUTHORIZED'],
       { kind: 'ended', outcome: 'unauthorized', effect: { kind: 'reconnect' } },
     ],
-    ['403 ends that job alone', {}, ['FORBIDDEN'], { kind: 'ended', outcome: 'forbidden', effect: undefined }],
+    ['403 ends that job alone', {}, ['FORBIDDEN'], { kind: 'ended', outcome: 'forbidden' }],
     [
       '429 releases the job and stops every replica',
       {},
@@ -132,7 +132,7 @@ describe('a run that needs no call', () => {
       { ...deletion, signed: true },
       { outcome: 'deleted', effect: { kind: 'delete' } },
     ],
-    ['has nothing to delete where nothing is stored', { aspect: 'delete' }, { outcome: 'deleted', effect: undefined }],
+    ['has nothing to delete where nothing is stored', { aspect: 'delete' }, { outcome: 'deleted' }],
     ['fails for an unknown athlete', { knownAthlete: false }, { outcome: 'unknownAthlete', wantsAccess: true }],
     [
       'fails for an athlete who must reconnect',

@@ -5,8 +5,8 @@ import { describe, expect, it } from '@jest/globals';
 const root = join(import.meta.dirname, '../..');
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
 const dockerfile = read('Dockerfile');
-const { dependencies, devDependencies, scripts } = JSON.parse(read('package.json')) as Record<
-  'dependencies' | 'devDependencies' | 'scripts',
+const { dependencies, scripts } = JSON.parse(read('package.json')) as Record<
+  'dependencies' | 'scripts',
   Record<string, string>
 >;
 
@@ -46,7 +46,7 @@ describe('the image', () => {
 
   it('installs from the lockfile, on the Node version that the tests use', () => {
     expect(dockerfile).toContain('npm ci --omit=dev --ignore-scripts');
-    expect(dockerfile).toContain(`ARG NODE_IMAGE=node:${devDependencies.node}-`);
+    expect(dockerfile).toContain(`ARG NODE_IMAGE=node:${dependencies.node}-`);
   });
 });
 

@@ -45,6 +45,7 @@ describe('the body of a delivery', () => {
 
   it('of an activity becomes an event with ids as text and an exact time', () => {
     expect(readWebhookEvent(EVENT, false)).toEqual({
+      signed: false,
       objectType: 'activity',
       objectId: '1360128428',
       ownerId: '134815',
