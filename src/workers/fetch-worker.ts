@@ -104,12 +104,10 @@ export class FetchWorker {
     const until = run.claimedAt + config.FETCH_STALE_AFTER_MS;
     try {
       const settlement = await this.#decide(run, until, signal);
-      logger.debug('run decided', {
-        ...fieldsOf(run),
-        settlement: settlement.kind,
-        ms: Math.round(performance.now() - startedAt),
-      });
+      const ms = Math.round(performance.now() - startedAt);
       const result = await completer.settle(run, settlement, { until, signal });
+      // Only now is it known that the athlete was not erased meanwhile: no line names them after that.
+      logger.debug('run decided', { ...fieldsOf(run), settlement: settlement.kind, ms });
       this.#report(run, settlement, result, performance.now() - startedAt);
       return result;
     } catch (error) {

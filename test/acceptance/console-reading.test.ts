@@ -118,7 +118,7 @@ describe('what the night shift reads', () => {
         await page
           .locator('.chart figcaption')
           .first()
-          .getByText(/^\d\d:\d\d – \d\d:\d\d GMT\+5:30$/)
+          .getByText(/^last full step, \d\d:\d\d – \d\d:\d\d GMT\+5:30$/)
           .waitFor();
       },
       inIndia,

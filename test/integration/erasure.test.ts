@@ -127,12 +127,18 @@ const WAYS = [
     athleteId: '777000111222',
     name: 'Wilhelmina Quastenflosser',
     erase: async (athleteId: string) => {
+      rig.simulator.revoke(athleteId);
       const event = { object_type: 'athlete' as const, object_id: athleteId, owner_id: athleteId };
       const { status } = await rig.simulator.deliver(
         { ...event, aspect_type: 'update', updates: { authorized: 'false' } },
         { url: `${rig.service.url}/api/provider/webhook` },
       );
       expect(status).toBe(200);
+      await until(
+        async () =>
+          (await rig.service.database.query('SELECT FROM athlete WHERE athlete_id = $1', [athleteId])).length === 0,
+        'the erasure',
+      );
     },
   },
   {

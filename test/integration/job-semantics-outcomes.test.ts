@@ -117,7 +117,8 @@ describe('a deauthorisation', () => {
     const event = { object_type: 'athlete', aspect_type: 'update', object_id: athleteId, owner_id: athleteId };
     const anHourAgo = Math.floor(Date.now() / 1000) - 3600;
     const { body } = await rig.simulator.deliver({ ...event, updates: { authorized: 'false' }, event_time: anHourAgo });
-    expect(JSON.parse(body)).toEqual({ status: 'stale' });
+    expect(JSON.parse(body)).toEqual({ status: 'accepted' });
+    await until(async () => (await count('webhook_event', 'result', 'refuted')) === 1, 'the refutation');
     expect(await count('activity', 'activity_id', id)).toBe(1);
   });
 
