@@ -34,9 +34,10 @@ export async function claimDeauthorization(boss: PgBoss): Promise<Deauthorizatio
   return job && { ...job.data, bossJobId: job.id, retryCount: job.retryCount };
 }
 
-/** Ends it inside the caller's transaction. @throws ClaimLostError */
+/** Ends it inside the caller's transaction, and deletes it: it names an athlete who may be erased. @throws ClaimLostError */
 export async function completeDeauthorization(boss: PgBoss, tx: Queryable, run: ClaimToken): Promise<void> {
   await mustAffect([run], boss.complete(DEAUTHORIZATION_QUEUE, attemptsOf([run]), null, { db: tx }));
+  await boss.deleteJob(DEAUTHORIZATION_QUEUE, run.bossJobId, { db: tx });
 }
 
 /** Tries it again in an hour. @throws ClaimLostError */

@@ -12,7 +12,7 @@ it('an application is told of every change, in each athlete’s order, while it 
       applicationKills: 1,
     });
     expect(result).toMatchObject({ gaps: 0, invented: 0, differences: 0, undelivered: 0, outOfOrder: 0 });
-    expect(result.changes).toBeGreaterThan(200);
+    expect(result.changes).toBeGreaterThan(100); // what is deleted before it is fetched makes none
   } finally {
     await database.drop();
   }

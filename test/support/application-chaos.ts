@@ -10,7 +10,7 @@ import pg from 'pg';
 import { createSecretBox } from '../../src/infra/secret-box.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/simulator.ts';
 import { type Receiver, startReceiver } from './receiver.ts';
-import { ADMIN_TOKEN, ENCRYPTION_KEY, testEnvironment } from './service.ts';
+import { ADMIN_TOKEN, ENCRYPTION_KEY, KNOWN_SUBSCRIPTIONS, testEnvironment } from './service.ts';
 import { freePort, MACHINE_ENVIRONMENT, type ServiceProcess, startServiceProcess } from './service-process.ts';
 
 /** What an application had after a run full of crashes. */
@@ -70,6 +70,9 @@ export async function runApplicationChaos(options: {
   let app: ChildProcess | undefined;
   try {
     await service.ready();
+    await client.query(`INSERT INTO subscription (subscription_id, callback_url) SELECT unnest($1::bigint[]), ''`, [
+      KNOWN_SUBSCRIPTIONS,
+    ]);
     const athletes = await connectAthletes(simulator, client);
     const token = await createToken(service.url);
     await createEndpoint(service.url, token, receiver);
