@@ -69,7 +69,7 @@ export async function startAlertmanager(options: {
 
 /**
  * The configuration for Alertmanager 0.25, which reads no webhook's address from a file (0.26 does).
- * @param heartbeatUrl what stands in place of the file
+ * @param heartbeatUrl the address to use
  */
 export function withHeartbeatAddress(config: object, heartbeatUrl = 'http://127.0.0.1:1'): object {
   const text = stringify(config).replace(/url_file: \S+\/heartbeat-url/, `url: ${heartbeatUrl}`);

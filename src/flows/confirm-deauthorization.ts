@@ -94,13 +94,14 @@ export async function confirmDeauthorization(
     await retryDeauthorization(boss, database, run, answer.why);
     return 'retry';
   }
-  // An athlete who reconnected while the provider was asked is kept: the erasure looks again, under their lock.
-  const erased = answer.kind === 'refused' && (await deps.erase(run.athleteId, withdrawnAt));
+  // The erasure deletes this job with the rest. An athlete who reconnected while the provider was asked is kept: it looks
+  // again, under their lock.
+  if (answer.kind === 'refused' && (await deps.erase(run.athleteId, withdrawnAt))) return 'erased';
   await database.transaction(async (tx) => {
-    if (!erased) await refuteEvent(tx, run.eventId);
+    await refuteEvent(tx, run.eventId);
     await completeDeauthorization(boss, tx, run);
   });
-  return erased ? 'erased' : 'refuted';
+  return 'refuted';
 }
 
 type Answer = { kind: 'refused' } | { kind: 'accepted' } | { kind: 'unknown'; why: string };

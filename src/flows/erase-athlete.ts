@@ -4,6 +4,7 @@ import { DELIVERY_QUEUE, FETCH_QUEUE } from '../infra/boss.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
 import { notify } from '../infra/notify.ts';
+import { deleteDeauthorizations } from '../queue/deauthorization-queue.ts';
 import { deleteThumbnailJobs } from '../queue/thumbnail-queue.ts';
 import { hasConnectedSince } from '../store/athletes.ts';
 import { eraseAthleteRows, lockForErasure } from '../store/erasure.ts';
@@ -19,8 +20,8 @@ export type EraseAthlete = (athleteId: Int64, withdrawnAt?: Date) => Promise<boo
 export const CLOCKS_DIFFER_MS = 60_000;
 
 /**
- * Erases everything kept of an athlete in one transaction: tokens, activities, thumbnails, open jobs and
- * the ledger. A fetch under way loses its claim, and with it its result. Erasing twice is no harm.
+ * Erases everything kept of an athlete in one transaction: tokens, activities, thumbnails, jobs and the
+ * ledger. A fetch under way loses its claim, and with it its result. Erasing twice is no harm.
  */
 export function createEraseAthlete(deps: { database: Database; boss: PgBoss; logger: Logger }): EraseAthlete {
   return async (athleteId, withdrawnAt) => {
@@ -33,6 +34,7 @@ export function createEraseAthlete(deps: { database: Database; boss: PgBoss; log
       if (rows.fetchJobs.length > 0) await deps.boss.deleteJob(FETCH_QUEUE, rows.fetchJobs, { db: tx });
       if (rows.deliveryJobs.length > 0) await deps.boss.deleteJob(DELIVERY_QUEUE, rows.deliveryJobs, { db: tx });
       await deleteThumbnailJobs(deps.boss, tx, rows.pictured);
+      await deleteDeauthorizations(deps.boss, tx, athleteId);
       if (rows.known) await notify(tx, 'athlete');
       return rows;
     });

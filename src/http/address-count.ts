@@ -12,7 +12,7 @@ export interface AddressCount {
   isOver(request: Request): boolean;
 }
 
-/** Each minute is counted by itself, and an address that goes over is logged once in it. @param deps.now milliseconds */
+/** Counts start again each minute; an address over the limit is logged once a minute. @param deps.now milliseconds */
 export function createAddressCount(deps: { logger: Logger; now: () => number }): AddressCount {
   let counts = new Map<string, number>();
   let minute = Number.NaN;

@@ -20,8 +20,8 @@ export function digestOf(token: string): Buffer {
 }
 
 /**
- * Guards /api/v1: a token of an application with the scope that the route needs, at its rate; or whoever may use the
- * admin interface, to which the console belongs.
+ * Guards /api/v1: a token of an application with the scope that the route needs, at its rate; or an operator's
+ * token or session, as for the admin interface.
  * @param options.perMinute requests that one token may send to this process
  */
 export function createApiGuard(options: {

@@ -33,7 +33,7 @@ export interface ChangeFeed {
 }
 
 const HEARTBEAT_MS = 15_000;
-// A notification may be missed; whoever waits also looks from time to time.
+// A notification may be missed: a waiting request also polls.
 const LOOK_MS = 5000;
 const RETRY_MS = 2000;
 const MAX_STREAMS = 500;

@@ -17,7 +17,7 @@ export interface LiveFigures {
 /** Sends server-sent events to browsers. */
 export interface EventStream {
   /**
-   * Adds a viewer, who first gets everything anew.
+   * Adds a viewer, who first gets the whole state.
    * @param credential by which the viewer came: a token or a session, each of which has its share
    * @returns false when there are too many; the admin token always gets one
    */

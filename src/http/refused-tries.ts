@@ -19,7 +19,7 @@ export interface RefusedTries {
 
 /**
  * At most ten wrong tokens a minute from one address; behind proxies TRUSTED_PROXIES tells which that is. A right
- * token is never counted nor kept waiting: who shares an address with somebody who guesses is not locked out.
+ * token is never counted or delayed: a client that shares an address with an attacker is not locked out.
  */
 export function createRefusedTries(deps: { audit: Audit; clock: Clock; logger: Logger }): RefusedTries {
   let counts = new Map<string, number>();

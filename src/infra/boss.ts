@@ -44,6 +44,7 @@ export function createBoss(options: {
     // Indexes that a raised schema builds in the background are built by `migrate`.
     bamIntervalSeconds: options.migrate ? 10 : LONGEST_TIMER_S,
     supervise: options.supervise,
+    flowIntervalSeconds: LONGEST_TIMER_S, // no job of ours depends on another
     schedule: false,
   });
   boss.on('error', (error) => {

@@ -34,13 +34,23 @@ export async function claimDeauthorization(boss: PgBoss): Promise<Deauthorizatio
   return job && { ...job.data, bossJobId: job.id, retryCount: job.retryCount };
 }
 
-/** Ends it inside the caller's transaction, and deletes it: it names an athlete who may be erased. @throws ClaimLostError */
+/** Ends it inside the caller's transaction. @throws ClaimLostError */
 export async function completeDeauthorization(boss: PgBoss, tx: Queryable, run: ClaimToken): Promise<void> {
   await mustAffect([run], boss.complete(DEAUTHORIZATION_QUEUE, attemptsOf([run]), null, { db: tx }));
-  await boss.deleteJob(DEAUTHORIZATION_QUEUE, run.bossJobId, { db: tx });
 }
 
 /** Tries it again in an hour. @throws ClaimLostError */
 export async function retryDeauthorization(boss: PgBoss, db: Database, run: ClaimToken, error: string): Promise<void> {
   await mustAffect([run], boss.fail(DEAUTHORIZATION_QUEUE, attemptsOf([run]), { message: error }, { db }));
+}
+
+/** Deletes all of an athlete's, ended or open, inside the caller's transaction. A run under way loses its claim. */
+export async function deleteDeauthorizations(boss: PgBoss, tx: Queryable, athleteId: Int64): Promise<void> {
+  const jobs = await boss.findJobs(DEAUTHORIZATION_QUEUE, { data: { athleteId }, db: tx });
+  if (jobs.length > 0)
+    await boss.deleteJob(
+      DEAUTHORIZATION_QUEUE,
+      jobs.map(({ id }) => id),
+      { db: tx },
+    );
 }

@@ -68,16 +68,16 @@ describe('one job', () => {
     await page.getByText('Elapsed time').waitFor();
   });
 
-  it('fetches by force what is stored, from its page, its row and its activity', async () => {
+  it('re-fetches what is stored, from its page, its row and its activity', async () => {
     const { id, jobId } = await arrive();
     const before = callsFor(id);
     await open(`/jobs/${jobId}`);
-    await press('Fetch by force');
-    await told(/by force/);
+    await press('Force re-fetch');
+    await told(/re-fetches activity/);
     await rig.simulator.waitForCall(() => callsFor(id) === before + 1);
     await rig.untilJob(id, ({ status }) => status === 'done');
     await open(`/jobs?athleteId=${athleteId}`);
-    await press(`Fetch by force for job ${jobId}`);
+    await press(`Force re-fetch for job ${jobId}`);
     await rig.simulator.waitForCall(() => callsFor(id) === before + 2);
     await rig.untilJob(id, ({ status }) => status === 'done');
     await open(`/activities/${id}`);
@@ -122,7 +122,7 @@ describe('one job', () => {
 });
 
 describe('all jobs that fit', () => {
-  it('are retried, fetched by force and deleted after a question with their number', async () => {
+  it('are retried, re-fetched and deleted after a question with their number', async () => {
     const failed = [await fail(), await fail(), await fail()];
     await open('/jobs');
     await page.getByLabel('Athlete').fill(athleteId);
@@ -141,9 +141,9 @@ describe('all jobs that fit', () => {
     await page.getByRole('link', { name: /^done/ }).click();
     await page.getByText('2 jobs fit').waitFor();
     const before = failed.map(({ id }) => callsFor(id));
-    await press('Fetch all by force');
-    await confirm('Fetch all');
-    await told('2 jobs will fetch by force.');
+    await press('Force re-fetch all');
+    await confirm('Re-fetch all');
+    await told('2 jobs will re-fetch.');
     await rig.simulator.waitForCall(() => failed.slice(0, 2).every(({ id }, n) => callsFor(id) > Number(before[n])));
     for (const { id } of failed.slice(0, 2)) await rig.untilJob(id, ({ status }) => status === 'done');
 

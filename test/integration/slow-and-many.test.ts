@@ -57,7 +57,7 @@ const healthMs = async () => {
 
 describe('4,000 half-sent bodies of 64 KB', () => {
   it(
-    'take no more than 160 MB, and neither a delivery nor the probe waits for them',
+    'take no more than 128 MB, and neither a delivery nor the probe waits for them',
     async () => {
       raw = openRawConnections(port);
       expect((await deliver(1)).status).toBe(200);
@@ -80,7 +80,7 @@ describe('4,000 half-sent bodies of 64 KB', () => {
       process.stdout.write(
         `4,000 half bodies: ${Math.round(highestMb - idleMb)} MB above idle, /healthz ${Math.round(slowestMs)} ms\n`,
       );
-      expect(highestMb - idleMb).toBeLessThan(160);
+      expect(highestMb - idleMb).toBeLessThan(128);
       expect(slowestMs).toBeLessThan(250);
     },
     PATIENCE_MS,

@@ -20,7 +20,7 @@ export function retryJob({ id }: Job): Promise<unknown> {
 export function forceJob({ id, activityId, athleteId }: Job): Promise<unknown> {
   return act(
     () => ask('POST', JOBS, { body: { activityId, athleteId, reason: 'manual', force: true } }),
-    () => `Job ${id} fetches activity ${activityId} by force.`,
+    () => `Job ${id} re-fetches activity ${activityId}.`,
   );
 }
 
@@ -40,7 +40,7 @@ export async function deleteJob({ id, status }: Job): Promise<boolean> {
 
 /** Runs all jobs that fit again, after asking with their number. */
 export function retryMatching(query: Query): Promise<void> {
-  return changeMatching(query, 'Retry', '', 'Retry all', false, async () => {
+  return changeMatching(query, 'Retry', 'Retry all', false, async () => {
     const { retried } = await ask<{ retried: number }>('POST', withQuery(`${JOBS}/retry`, query));
     return `${countOf(retried, 'job')} will run again.`;
   });
@@ -48,15 +48,15 @@ export function retryMatching(query: Query): Promise<void> {
 
 /** Fetches the activities of all jobs that fit, stored or not, after asking with their number. */
 export function forceMatching(query: Query): Promise<void> {
-  return changeMatching(query, 'Re-fetch', 'by force', 'Fetch all', false, async () => {
+  return changeMatching(query, 'Re-fetch', 'Re-fetch all', false, async () => {
     const { forced } = await ask<{ forced: number }>('POST', withQuery(`${JOBS}/force`, query));
-    return `${countOf(forced, 'job')} will fetch by force.`;
+    return `${countOf(forced, 'job')} will re-fetch.`;
   });
 }
 
 /** Deletes all jobs that fit, after asking with their number. */
 export function deleteMatching(query: Query): Promise<void> {
-  return changeMatching(query, 'Delete', '', 'Delete all', true, async () => {
+  return changeMatching(query, 'Delete', 'Delete all', true, async () => {
     const { deleted } = await ask<{ deleted: number }>('DELETE', withQuery(JOBS, query));
     return `${countOf(deleted, 'job')} deleted.`;
   });
@@ -65,7 +65,6 @@ export function deleteMatching(query: Query): Promise<void> {
 async function changeMatching(
   query: Query,
   verb: string,
-  adverb: string,
   action: string,
   destroys: boolean,
   change: () => Promise<string>,
@@ -74,10 +73,9 @@ async function changeMatching(
     async () => {
       const { count } = await ask<{ count: number }>('GET', withQuery(`${JOBS}/count`, query));
       const filter = Object.entries(query).map(([name, value]) => `${WORDS[name] ?? name} ${value}`);
-      const title = [verb, countOf(count, 'job'), adverb].filter(Boolean).join(' ');
       const text = `All jobs with ${filter.join(', ')}. Jobs that match in the meantime are included.`;
       const typed = destroys && count > MANY ? { typed: String(count) } : {};
-      const sure = await confirmed({ title: `${title}?`, text, action, destroys, ...typed });
+      const sure = await confirmed({ title: `${verb} ${countOf(count, 'job')}?`, text, action, destroys, ...typed });
       return sure ? change() : 'Nothing was changed.';
     },
     (message) => message,

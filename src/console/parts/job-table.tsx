@@ -26,7 +26,7 @@ const COLUMNS: readonly Column<Job>[] = [
   },
   { name: 'Activity', cell: ({ activityId }) => <span class="id">{activityId}</span> },
   { name: 'Athlete', minor: true, cell: ({ athleteId }) => <Link to={`/athletes/${athleteId}`}>{athleteId}</Link> },
-  { name: 'Reason', minor: true, cell: ({ reason, force }) => `${reason}${force ? ', by force' : ''}` },
+  { name: 'Reason', minor: true, cell: ({ reason, force }) => `${reason}${force ? ', forced' : ''}` },
   { name: 'Retries', minor: true, numeric: true, cell: ({ attempts, maxAttempts }) => `${attempts}/${maxAttempts}` },
   {
     name: 'When',
@@ -66,7 +66,7 @@ const ACTIONS: Column<Job> = {
       >
         Retry
       </button>
-      <button type="button" class="small" aria-label={`Fetch by force for job ${job.id}`} onClick={() => forceJob(job)}>
+      <button type="button" class="small" aria-label={`Force re-fetch for job ${job.id}`} onClick={() => forceJob(job)}>
         Force
       </button>
     </span>

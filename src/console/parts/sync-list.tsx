@@ -37,7 +37,7 @@ function SyncItem({ sync, onChange }: { sync: Sync; onChange: () => void }) {
       <div class="sync-head">
         <b>Sync {sync.id}</b> <Badge state={sync.state} />{' '}
         {sync.athleteId === null ? 'all athletes' : <Link to={`/athletes/${sync.athleteId}`}>{sync.athleteId}</Link>}
-        {sync.after && ` from ${formatDayTime(sync.after)}`} {sync.force && 'by force'}
+        {sync.after && ` from ${formatDayTime(sync.after)}`} {sync.force && 'forced'}
         {open && mayChange() && (
           <button type="button" class="small" onClick={cancel} aria-label={`Cancel sync ${sync.id}`}>
             Cancel

@@ -30,7 +30,7 @@ export function JobView({ id }: { id: string }) {
               Retry
             </button>
             <button type="button" onClick={() => forceJob(job)}>
-              Fetch by force
+              Force re-fetch
             </button>
             <button type="button" class="danger" onClick={remove}>
               Delete
@@ -75,7 +75,7 @@ function factsOf({ job }: JobPage): [string, preact.ComponentChildren][] {
       ),
     ],
     ['Athlete', <Link to={`/athletes/${job.athleteId}`}>{job.athleteId}</Link>],
-    ['Asked for by', `${job.reason}${job.force ? ', by force' : ''}`],
+    ['Requested by', `${job.reason}${job.force ? ', forced' : ''}`],
     ['Retries', `${job.attempts} of ${job.maxAttempts}`],
     ['Last error', job.error ?? 'none'],
     ['Created', <Moment at={job.createdAt} />],

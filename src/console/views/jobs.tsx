@@ -91,7 +91,7 @@ function BulkActions({ query }: { query: JobQuery }) {
             </button>
           )}
           <button type="button" onClick={() => forceMatching(query)}>
-            Fetch all by force
+            Force re-fetch all
           </button>
           <button type="button" class="danger" onClick={() => deleteMatching(query)}>
             Delete all
