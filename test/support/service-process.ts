@@ -26,7 +26,7 @@ export interface ServiceProcess {
 
 /** @param options.quiet its log goes nowhere but for errors: reading it would take from what is measured */
 export function startServiceProcess(env: Record<string, string>, options: { quiet?: boolean } = {}): ServiceProcess {
-  const child = spawn(process.execPath, [MAIN], {
+  const child = spawn(process.execPath, ['--max-semi-space-size=8', MAIN], {
     env: { ...MACHINE_ENVIRONMENT, ...env },
     stdio: ['ignore', options.quiet ? 'ignore' : 'pipe', 'pipe'],
   });

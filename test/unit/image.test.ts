@@ -40,6 +40,7 @@ describe('the image', () => {
 
   it('runs as an ordinary user, with the start command and a health check of its own', () => {
     expect(dockerfile).toMatch(/^USER 1000:1000$/m);
+    expect(dockerfile).toMatch(/^ENTRYPOINT \["node", "--max-semi-space-size=8"\]$/m);
     expect(dockerfile).toMatch(/^CMD \["src\/main.ts"\]$/m);
     expect(dockerfile).toMatch(/^HEALTHCHECK /m);
   });
