@@ -1,6 +1,7 @@
 import { createSubscriptions, type Subscriptions } from '../flows/manage-subscriptions.ts';
 import { readVariables } from '../infra/config.ts';
 import { type Database, openDatabase, type Queryable } from '../infra/database.ts';
+import { THIS_RELEASE } from '../infra/schema/release.ts';
 import { createProvider, type Provider } from '../provider/client.ts';
 import { createTransport } from '../provider/transport.ts';
 
@@ -26,7 +27,7 @@ export async function openProvider(): Promise<DirectProvider> {
   const transport = createTransport({
     origin: config.PROVIDER_API_URL,
     timeoutMs: config.FETCH_TIMEOUT_MS,
-    userAgent: 'activity-sync/0.1.0 command-line',
+    userAgent: `activity-sync/${THIS_RELEASE.version} command-line`,
     now: Date.now,
     observer: { call: () => undefined, usage: () => undefined },
   });

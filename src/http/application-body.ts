@@ -5,7 +5,11 @@ import { int64Out } from './route.ts';
 
 const externalIdOut = z.string().nullable().meta({ description: 'The application’s own id of this user' });
 /** The application's own id of a user, in a request. */
-export const externalIdIn = z.string().min(1).max(200);
+export const externalIdIn = z
+  .string()
+  .min(1)
+  .max(200)
+  .regex(/^[^\0]*$/, 'must not contain U+0000');
 
 export const applicationActivityOut = z.strictObject({
   id: int64Out,

@@ -32,7 +32,7 @@ export interface Audit {
   authenticationFailed(detail: { address: string; count: number; addresses?: number }): Promise<void>;
 }
 
-const ATHLETE_PATH = '/api/admin/athletes/:id';
+const ATHLETE_PATH = /^\/api\/(admin|v1)\/athletes\/:id/;
 
 export function createAudit(database: Database, logger: Logger): Audit {
   // The change is made by then: an entry without its result says less than one with it, but no lie.
@@ -57,7 +57,7 @@ export function createAudit(database: Database, logger: Logger): Audit {
         action: `${request.method} ${path}`,
         target: typeof id === 'string' ? id : undefined,
         detail: query,
-        athleteId: toInt64(path.startsWith(ATHLETE_PATH) ? id : query.athleteId),
+        athleteId: toInt64(ATHLETE_PATH.test(path) ? id : query.athleteId),
       });
       try {
         const answer = await change();

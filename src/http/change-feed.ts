@@ -7,6 +7,7 @@ import type { Logger } from '../infra/logger.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
 import { type ChangePage, readChanges } from '../store/changes.ts';
 import { Problem } from './problem.ts';
+import { createStreamSlots, STREAM_LIFETIME_MS } from './stream-slots.ts';
 
 export interface FeedOptions {
   after: string | undefined;
@@ -24,10 +25,11 @@ export interface ChangeFeed {
    */
   read(options: FeedOptions, waitMs: number, response: Response): Promise<ChangePage>;
   /**
-   * Sends what is there, and then every change as it comes, as server-sent events, until the client leaves.
+   * Sends what is there, and then every change as it comes, as server-sent events, until the client leaves, or for an hour.
+   * @param credential the token or session by which the client came
    * @throws CursorExpiredError, CursorUnknownError, Problem 503 when there are too many streams; nothing is sent then
    */
-  stream(options: FeedOptions, response: Response): Promise<undefined>;
+  stream(options: FeedOptions, credential: string, response: Response): Promise<undefined>;
   /** Ends every stream and every wait. */
   close(): void;
 }
@@ -36,7 +38,6 @@ const HEARTBEAT_MS = 15_000;
 // A notification may be missed: a waiting request also polls.
 const LOOK_MS = 5000;
 const RETRY_MS = 2000;
-const MAX_STREAMS = 500;
 
 export function createChangeFeed(deps: {
   database: Database;
@@ -46,7 +47,7 @@ export function createChangeFeed(deps: {
 }): ChangeFeed {
   const { database, hub, clock, logger } = deps;
   const closing = new AbortController();
-  let streams = 0;
+  const slots = createStreamSlots();
 
   /** Resolves at the next change, after `ms`, or when nobody waits any more; `arm` it before looking. */
   const arm = (response: Response) => {
@@ -74,6 +75,7 @@ export function createChangeFeed(deps: {
 
   const follow = async (options: FeedOptions, first: ChangePage, response: Response): Promise<void> => {
     const heartbeat = clock.setInterval(() => response.write(': still here\n\n'), HEARTBEAT_MS);
+    const lifetime = clock.setTimeout(() => response.destroy(), STREAM_LIFETIME_MS);
     try {
       for (let page = first; !isOver(response); ) {
         for (const change of page.changes)
@@ -90,6 +92,7 @@ export function createChangeFeed(deps: {
       }
     } finally {
       clock.clearInterval(heartbeat);
+      clock.clearTimeout(lifetime);
     }
   };
 
@@ -109,13 +112,18 @@ export function createChangeFeed(deps: {
         }
       }
     },
-    stream: async (options, response) => {
-      if (streams >= MAX_STREAMS)
-        throw new Problem('unavailable', 'This process serves too many streams already; try again shortly.', {
-          headers: { 'Retry-After': '30' },
-        });
-      const first = await readChanges(database, options);
-      streams += 1;
+    stream: async (options, credential, response) => {
+      const free = slots.take(credential);
+      if (!free)
+        throw new Problem(
+          'unavailable',
+          'Too many streams are open at this process, or of this token or session. Close some, or try again shortly.',
+          { headers: { 'Retry-After': '30' } },
+        );
+      const first = await readChanges(database, options).catch((error: unknown) => {
+        free();
+        throw error;
+      });
       response.status(200).set({ 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' });
       response.flushHeaders();
       response.write(`retry: ${RETRY_MS}\n\n`);
@@ -124,7 +132,7 @@ export function createChangeFeed(deps: {
           logger.warn('a stream of changes ended; its client resumes it', { component: 'feed', error: error.message }),
         )
         .finally(() => {
-          streams -= 1;
+          free();
           response.end();
         });
       return undefined;

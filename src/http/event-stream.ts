@@ -3,6 +3,7 @@ import type { Clock } from '../domain/clock.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Topic } from '../infra/notify.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
+import { createStreamSlots, STREAM_LIFETIME_MS } from './stream-slots.ts';
 
 /** The events that viewers get, in the order in which they are sent. */
 export const LIVE_EVENTS = ['jobs', 'budget', 'activity', 'athlete', 'webhook', 'sync'] as const;
@@ -30,10 +31,7 @@ export interface EventStream {
 const QUIET_MS = 250; // at most four rounds a second
 const LOOK_MS = 2000; // figures also change without a notification: a job is claimed, a window turns
 const HEARTBEAT_MS = 15_000;
-const LIFETIME_MS = 3_600_000; // then the browser connects anew, and its session is looked at again
 const RETRY_MS = 2000;
-const MAX_VIEWERS = 500;
-const MAX_VIEWERS_OF_CREDENTIAL = 50;
 const ALWAYS_SERVED = 'admin';
 const MAX_BACKLOG_BYTES = 1024 * 1024;
 const MAX_IDS = 100;
@@ -64,7 +62,7 @@ export function createEventStream(deps: {
 }): EventStream {
   const { hub, clock, logger, figures } = deps;
   const viewers = new Map<Response, () => void>();
-  const countOf = new Map<string, number>();
+  const slots = createStreamSlots(ALWAYS_SERVED);
   const news = new Set<LiveEvent>();
   const sent = new Map<LiveEvent, string>();
   let changed: Set<string> | 'any' = new Set();
@@ -169,20 +167,16 @@ export function createEventStream(deps: {
       return viewers.size;
     },
     add: (response, credential) => {
-      const count = countOf.get(credential) ?? 0;
-      const isFull = viewers.size >= MAX_VIEWERS || count >= MAX_VIEWERS_OF_CREDENTIAL;
-      if (isFull && !(credential === ALWAYS_SERVED && count === 0)) return false;
-      countOf.set(credential, count + 1);
+      const free = slots.take(credential);
+      if (!free) return false;
       if (viewers.size === 0) startTimers();
       response.status(200).set({ 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' });
       response.flushHeaders();
       response.write(`retry: ${RETRY_MS}\n\n`);
-      const lifetime = clock.setTimeout(() => remove(response), LIFETIME_MS);
+      const lifetime = clock.setTimeout(() => remove(response), STREAM_LIFETIME_MS);
       viewers.set(response, () => {
         clock.clearTimeout(lifetime);
-        const left = (countOf.get(credential) ?? 0) - 1;
-        if (left > 0) countOf.set(credential, left);
-        else countOf.delete(credential);
+        free();
       });
       response.once('close', () => remove(response));
       // Whoever comes, for the first time or again, may have missed anything.

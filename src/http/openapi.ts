@@ -128,7 +128,7 @@ function responsesOf(route: DescribedRoute): Json {
     add(413, 'The body is larger than 64 KiB');
     add(415, 'The body is not application/json');
   }
-  add(503, 'The database is away; try again shortly');
+  add(503, 'The database is unreachable; try again shortly');
   return responses;
 }
 

@@ -1,5 +1,5 @@
 import type { ErrorRequestHandler, RequestHandler, Response } from 'express';
-import { isUnavailable } from '../infra/database-errors.ts';
+import { isUnavailable, isUnstorableText } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 
@@ -113,8 +113,8 @@ export function createErrorHandler(deps: { logger: Logger; metrics: Metrics }): 
         path: request.path,
         error,
       });
-    } else if (problem.code === 'unavailable') {
-      deps.logger.warn('a request could not be served; the database is away', {
+    } else if (problem.code === 'unavailable' && !(error instanceof Problem)) {
+      deps.logger.warn('request failed, database unreachable', {
         component: 'http',
         method: request.method,
         path: request.path,
@@ -144,6 +144,8 @@ function toProblem(error: unknown): Problem {
   if (error instanceof URIError || (status !== undefined && status >= 400 && status < 500)) {
     return new Problem('badRequest', `The request cannot be read: ${message}`);
   }
+  if (isUnstorableText(error))
+    return new Problem('badRequest', 'The request contains text that cannot be stored: U+0000.');
   if (isUnavailable(error)) {
     return new Problem('unavailable', 'The database cannot be reached; try again shortly.', {
       headers: { 'Retry-After': '5' },

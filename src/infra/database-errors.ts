@@ -7,11 +7,6 @@ export function isConflict(error: unknown): boolean {
   return CONFLICT.has(String((error as { code?: unknown }).code));
 }
 
-/** True for a statement that gave up its wait for what another transaction has locked (lock_timeout). */
-export function isLockTimeout(error: unknown): boolean {
-  return (error as { code?: unknown }).code === '55P03';
-}
-
 // Classes of PostgreSQL: connection, lost against another transaction, resources, lock and intervention,
 // the server's own input and output, a server that has become read-only; then the system's own names.
 const UNAVAILABLE =
@@ -24,6 +19,11 @@ export function isUnavailable(error: unknown): error is Error {
   if (!isNativeError(error)) return false;
   const { code } = error as { code?: unknown };
   return typeof code === 'string' ? UNAVAILABLE.test(code) : UNAVAILABLE_MESSAGE.test(error.message);
+}
+
+/** True for text that PostgreSQL cannot store: with U+0000. */
+export function isUnstorableText(error: unknown): boolean {
+  return isNativeError(error) && (error as { code?: unknown }).code === '22021';
 }
 
 /** True for a value that PostgreSQL cannot store: out of a type's range, or nested beyond its limits. */

@@ -152,7 +152,10 @@ function createWaitingList(limits: typeof LIMITS) {
         return;
       }
       enter(socket, Math.min(length, MAX_COUNTED_BYTES));
-      request.once('end', () => leave(socket));
+      // One that was answered before its body was there waits with no bytes, and stays on the list.
+      request.once('end', () => {
+        if (waiting.get(socket)) leave(socket);
+      });
     },
   };
 }

@@ -21,7 +21,7 @@ export interface ProviderRequest<S extends z.ZodType> {
   accessToken?: string;
   query?: Record<string, string | number | undefined>;
   form?: Record<string, string | undefined>;
-  /** What a 2xx body must be; undefined: the body is not read. */
+  /** What a 2xx body must be; undefined: the body is not checked. */
   schema?: S;
 }
 

@@ -98,8 +98,9 @@ export interface ApplicationAthlete {
   activities: number;
 }
 
-const ATHLETES = `SELECT a.athlete_id AS id, a.external_id AS "externalId", a.name, a.state, a.scope, a.connected_at AS "connectedAt",
-    a.updated_at AS "updatedAt", (SELECT count(*)::int FROM activity v WHERE v.athlete_id = a.athlete_id) AS activities
+const ATHLETES = `SELECT a.athlete_id AS id, a.external_id AS "externalId",
+    CASE WHEN a.hidden_since IS NULL THEN a.name END AS name, a.state, a.scope, a.connected_at AS "connectedAt",
+    a.updated_at AS "updatedAt", (SELECT count(*)::int FROM activity v WHERE v.athlete_id = a.athlete_id AND a.hidden_since IS NULL) AS activities
   FROM athlete a`;
 
 export async function findApplicationAthlete(

@@ -102,14 +102,15 @@ export async function insertDeliveriesOfChanges(
   return { made: made.map(({ id }) => id), more: changes.length === limit };
 }
 
-/** Makes deliveries of the changes since a time, once more, behind those that wait. */
+/** Makes deliveries of the changes since a time again, but for those that wait, behind them. */
 export async function insertReplay(tx: Queryable, endpointId: Int64, since: Date): Promise<Int64[]> {
   const rows = await tx.query<{ id: string }>(
     `INSERT INTO delivery (endpoint_id, change_id, position, type, at, athlete_id, external_id, activity_id)
      SELECT e.id, c.id, c.position, c.type, c.at, c.athlete_id, c.external_id, c.activity_id
      FROM endpoint e JOIN change c ON c.position <= e.position AND c.at >= $2 AND c.type <> 'endpoint.disabled'
        AND (e.types IS NULL OR c.type = ANY (e.types)) AND (e.athlete_ids IS NULL OR c.athlete_id = ANY (e.athlete_ids))
-     WHERE e.id = $1 ORDER BY c.position RETURNING id`,
+     WHERE e.id = $1 AND NOT EXISTS (SELECT FROM delivery w WHERE w.endpoint_id = e.id AND w.change_id = c.id AND w.state = 'waiting')
+     ORDER BY c.position RETURNING id`,
     [endpointId, since],
   );
   return rows.map(({ id }) => id);

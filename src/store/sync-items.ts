@@ -1,4 +1,5 @@
 import type { Int64 } from '../domain/int64.ts';
+import { DONE_OUTCOMES } from '../domain/job.ts';
 import type { Queryable } from '../infra/database.ts';
 import { type WalkClaim, walkLost } from './list-walks.ts';
 
@@ -85,10 +86,11 @@ export async function countSync(tx: Queryable, claim: WalkClaim): Promise<'finis
   return sync.state === 'running' ? undefined : sync.state;
 }
 
+const DONE = DONE_OUTCOMES.map((outcome) => `'${outcome}'`).join(', ');
 // An item that an erasure holds just now is counted the next time.
 const SETTLE_ITEMS = `
   WITH ended AS (
-    SELECT i.activity_id, j.outcome IN ('stored', 'skipped', 'deleted') AS done
+    SELECT i.activity_id, j.outcome IN (${DONE}) AS done
     FROM sync_item i JOIN activity_fetch_job j ON j.activity_id = i.activity_id
     WHERE i.sync_id = $1 AND NOT i.settled AND j.outcome IS NOT NULL
     FOR UPDATE OF i SKIP LOCKED

@@ -1,5 +1,5 @@
 import type { Int64 } from '../domain/int64.ts';
-import type { Aspect, JobStatus, Outcome } from '../domain/job.ts';
+import { type Aspect, DONE_OUTCOMES, type JobStatus, type Outcome } from '../domain/job.ts';
 import type { Queryable } from '../infra/database.ts';
 
 export const LEDGER_RESULTS = ['accepted', 'stale', 'refuted'] as const;
@@ -108,8 +108,9 @@ export async function listEvents(
 const JOINED = `LEFT JOIN activity_fetch_job r ON r.activity_id = w.object_id AND w.object_type = 'activity'
   LEFT JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id`;
 
+const DONE = DONE_OUTCOMES.map((outcome) => `'${outcome}'`).join(', ');
 const JOB = `CASE WHEN r.id IS NOT NULL THEN jsonb_build_object('id', r.id::text,
-  'status', CASE WHEN r.outcome IN ('stored', 'skipped', 'deleted') THEN 'done' WHEN r.outcome IS NOT NULL THEN 'failed'
+  'status', CASE WHEN r.outcome IN (${DONE}) THEN 'done' WHEN r.outcome IS NOT NULL THEN 'failed'
     WHEN f.running THEN 'working' ELSE 'pending' END,
   'outcome', r.outcome, 'error', f.error) END`;
 

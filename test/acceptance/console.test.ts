@@ -102,7 +102,7 @@ describe('the console', () => {
     await page.goto(`${rig.service.url}/admin/audit`);
     await page.getByLabel('Admin token').fill('guess');
     await page.keyboard.press('Enter');
-    await page.getByRole('alert').getByText('not the admin token').waitFor();
+    await page.getByRole('alert').getByText('neither the admin token nor the read token').waitFor();
     await page.getByLabel('Admin token').fill('admin-token-of-the-tests');
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { level: 1, name: 'Audit' }).waitFor();

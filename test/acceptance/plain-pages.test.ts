@@ -26,7 +26,7 @@ it('the plain form signs in over http under the host’s own name, where a brows
   await page.goto(`http://${PLAIN_HOST}:${rig.service.port}/`);
   await page.getByLabel('Admin token').fill('guess');
   await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('alert').getByText('not the admin token').waitFor();
+  await page.getByRole('alert').getByText('neither the admin token nor the read token').waitFor();
   await page.getByLabel('Admin token').fill(ADMIN_TOKEN);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('heading', { level: 1, name: 'Newest activities' }).waitFor();

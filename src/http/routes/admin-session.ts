@@ -28,7 +28,10 @@ export function adminSessionRoutes(deps: { auth: AdminAuth; signIn: SignIn }): R
       handle: async ({ body, request, response }) => {
         refuseOtherPages(request);
         const access = await signIn.begin(body.token, `POST ${PATH}`, request, response);
-        if (!access) throw new Problem('unauthorized', 'That is not the admin token.', { headers: CHALLENGE });
+        if (!access)
+          throw new Problem('unauthorized', 'This is neither the admin token nor the read token.', {
+            headers: CHALLENGE,
+          });
         return { status: 200, body: { access }, headers: { 'Cache-Control': 'no-store' } };
       },
     }),

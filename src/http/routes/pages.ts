@@ -62,7 +62,12 @@ export function createPagesRouter(deps: PageDependencies): Router {
       response
         .status(401)
         .set(CHALLENGE)
-        .send(renderPage('Sign in', `<p class="error" role="alert">That is not the admin token.</p>${SIGN_IN_FORM}`));
+        .send(
+          renderPage(
+            'Sign in',
+            `<p class="error" role="alert">This is neither the admin token nor the read token.</p>${SIGN_IN_FORM}`,
+          ),
+        );
   });
   for (const path of [STYLE_PATH, '/', PICTURE_PATH]) router.all(path, refuseOtherMethods('GET', 'HEAD'));
   router.all('/sign-in', refuseOtherMethods('GET', 'HEAD', 'POST'));

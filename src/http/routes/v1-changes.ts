@@ -1,4 +1,4 @@
-import type { Request } from 'express';
+import type { Request, Response } from 'express';
 import { z } from 'zod';
 import { CHANGE_TYPES } from '../../domain/change.ts';
 import { type ChangePage, CursorExpiredError, CursorUnknownError } from '../../store/changes.ts';
@@ -51,10 +51,13 @@ export function v1ChangeRoutes(deps: { feed: ChangeFeed }): Route[] {
         503: { description: 'Too many streams, or the database is unreachable' },
       },
       handle: async ({ query: { wait, ...options }, request, response }) => {
-        if (request.accepts(['application/json', 'text/event-stream']) === 'text/event-stream') {
+        if (
+          request.method !== 'HEAD' &&
+          request.accepts(['application/json', 'text/event-stream']) === 'text/event-stream'
+        ) {
           response.locals.isStream = true;
           await refuseBadCursor(() =>
-            feed.stream({ ...options, after: lastEventId(request) ?? options.after }, response),
+            feed.stream({ ...options, after: lastEventId(request) ?? options.after }, credentialOf(response), response),
           );
           return undefined;
         }
@@ -65,6 +68,10 @@ export function v1ChangeRoutes(deps: { feed: ChangeFeed }): Route[] {
       },
     }),
   ];
+}
+
+function credentialOf({ locals }: Response): string {
+  return locals.apiToken === undefined ? String(locals.credential) : `token ${locals.apiToken}`;
 }
 
 function lastEventId(request: Request): string | undefined {
