@@ -1,8 +1,9 @@
 -- Which lane a worker claims from next.
 
--- The next lane by priority at p_at: deletions, then webhook, manual and polling jobs as far as the budget is open for
--- them and no operator has paused them; within a reason the lane that has been due for longest. Locks the athlete's row and returns the lane, or (lane
--- null) when to ask again and what for. Writes nothing. An athlete whom another transaction has locked is passed over.
+-- The next lane by priority, by sync_clock(): deletions, then webhook, manual and polling jobs as far as the budget is
+-- open for them and no operator has paused them; within a reason the lane that has been due for longest. Locks the
+-- athlete's row and returns the lane, or (lane null) when to ask again and what for. Writes nothing. An athlete whom
+-- another transaction has locked is passed over.
 CREATE OR REPLACE FUNCTION next_lane(OUT lane integer, OUT reason text, OUT wait_ms double precision, OUT waits_for text)
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -51,11 +51,12 @@ export function createAcceptDeauthorization(deps: {
     const isAhead = eventTime.getTime() > deps.now() + TRUSTED_AHEAD_MS;
     if (signed && !isAhead) return (await deps.erase(athleteId, eventTime)) ? 'deauthorized' : 'stale';
     return deps.database.transaction(async (tx) => {
+      const tokens = await findTokens(tx, athleteId);
+      // Nothing is kept of them, and no row of the ledger is to name them again.
+      if (!tokens) return isAhead ? 'refuted' : 'accepted';
       const event = await addAthleteEvent(tx, { ...withdrawal, result: isAhead ? 'refuted' : 'accepted' });
       if (!event) return 'duplicate';
       if (isAhead) return 'refuted';
-      const tokens = await findTokens(tx, athleteId);
-      if (!tokens) return 'accepted'; // nothing is kept of them
       const isDead = tokens.state === 'reconnect';
       if (isDead) await hideAthlete(tx, athleteId);
       const withdrawnAt = new Date(Math.min(eventTime.getTime(), event.receivedAt.getTime())).toISOString();

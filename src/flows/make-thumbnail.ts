@@ -38,17 +38,15 @@ export async function makeThumbnail(
   const picture = activity && (await drawPicture(deps, activity, signal));
   const { reason: mapProblem, mayComeLater } = picture?.mapProblem ?? {};
   return deps.database.transaction(async (tx) => {
+    const { activityId } = run;
+    // The activity first and the job after it, as an erasure takes them.
+    const stored =
+      activity && picture
+        ? await saveThumbnail(tx, { activityId, fetchedAt: activity.fetched_at, sizePx: deps.sizePx, ...picture })
+        : false;
     if (mapProblem !== undefined && mayComeLater) await failThumbnail(deps.boss, tx, run, mapProblem);
     else await completeThumbnail(deps.boss, tx, run);
-    if (!picture) return { result: 'superseded', mapProblem };
-    const { activityId } = run;
-    const stored = await saveThumbnail(tx, {
-      activityId,
-      fetchedAt: activity.fetched_at,
-      sizePx: deps.sizePx,
-      ...picture,
-    });
-    if (!stored) return { result: 'superseded', mapProblem };
+    if (!activity || !picture || !stored) return { result: 'superseded', mapProblem };
     await recordChanges(tx, [{ type: 'activity.thumbnail', athleteId: activity.athlete_id, activityId }]);
     await notify(tx, 'activity', activityId);
     return { result: mapProblem !== undefined && picture.drawnTiles === 0 ? 'withoutMap' : 'rendered', mapProblem };

@@ -60,7 +60,7 @@ export async function sendDelivery(
     return undefined;
   }
   const answer = await post(deps, delivery, signal);
-  if (signal.aborted) throw signal.reason;
+  if (signal.aborted && answer.status === undefined) throw signal.reason; // an answer that came counts
   return { delivery, answer, result: await settle(deps, run, delivery, answer) };
 }
 
@@ -89,9 +89,9 @@ async function settle(
   const result = isDelivered ? 'delivered' : delayMs === undefined ? 'exhausted' : 'retry';
   await deps.database.transaction(async (tx) => {
     const exists = await lockEndpoint(tx, delivery.endpointId);
-    await completeDelivery(boss, tx, run);
     // Gone with its endpoint or its athlete; the line goes on.
     const isKept = exists && (await recordAttempt(tx, delivery, { ...answer, result }));
+    await completeDelivery(boss, tx, run);
     if (!isKept) return;
     if (isDelivered) await noteSuccess(tx, delivery.endpointId);
     else {

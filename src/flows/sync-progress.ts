@@ -146,7 +146,7 @@ function waitOf(sync: StoredSync, budget: BudgetState): Date | null {
   return sync.openItems === 0 ? sync.waitingUntil : null;
 }
 
-// The last tenth of a window, and of a day, is kept for webhooks (background_share in sql/migrations).
+// The last tenth of a window, and of a day, is kept for webhooks (background_share in sql/functions/budget.sql).
 const BACKGROUND_SHARE = 0.9;
 
 type CallsLeft = Pick<Forecast, 'calls' | 'callsOfBusiestAthlete'>;

@@ -84,13 +84,13 @@ export async function createQueues(boss: PgBoss): Promise<void> {
     retryBackoff: true,
     retryDelayMax: 3600,
   });
-  // What cannot be confirmed is tried hourly, for as long as it takes.
+  // The service plans the next attempt where an answer is missing; pg-boss retries only for a process that died.
   await boss.createQueue(DEAUTHORIZATION_QUEUE, {
     ...kept,
-    expireInSeconds: 300,
+    expireInSeconds: 60,
     deleteAfterSeconds: DAY_S,
     retryLimit: 10_000,
-    retryDelay: 3600,
+    retryDelay: 1,
   });
   // The service plans each next attempt as a job of its own; pg-boss retries only for a process that died.
   await boss.createQueue(DELIVERY_QUEUE, {

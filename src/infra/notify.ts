@@ -3,7 +3,10 @@ import type { Queryable } from './database.ts';
 /** The one channel of the service; the payload is a topic, or a topic with a detail: `activity:42`. */
 export const CHANNEL = 'activity_sync';
 
-/** What changed: `fetch`, `thumbnail`, `sync` and `polling` also wake the worker of that name; `budget` wakes all that call the provider. */
+/**
+ * What changed. `fetch`, `thumbnail`, `sync`, `polling` and `delivery` also wake the workers of that name, `change` those
+ * that make deliveries of changes, `athlete` that of deauthorisations; `budget` wakes all that call the provider.
+ */
 export const TOPICS = [
   'fetch',
   'thumbnail',

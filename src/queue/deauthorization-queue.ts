@@ -5,6 +5,8 @@ import type { Database, Queryable } from '../infra/database.ts';
 import { notify } from '../infra/notify.ts';
 import { attemptsOf, type ClaimToken, mustAffect } from './claims.ts';
 
+const RETRY_AFTER_S = 3600;
+
 /** A withdrawal of access that is to be confirmed, or whose athlete is to be erased after the wait. */
 export interface Deauthorization {
   athleteId: Int64;
@@ -39,9 +41,17 @@ export async function completeDeauthorization(boss: PgBoss, tx: Queryable, run: 
   await mustAffect([run], boss.complete(DEAUTHORIZATION_QUEUE, attemptsOf([run]), null, { db: tx }));
 }
 
-/** Tries it again in an hour. @throws ClaimLostError */
-export async function retryDeauthorization(boss: PgBoss, db: Database, run: ClaimToken, error: string): Promise<void> {
-  await mustAffect([run], boss.fail(DEAUTHORIZATION_QUEUE, attemptsOf([run]), { message: error }, { db }));
+/** Tries it again in an hour, for as long as it takes. @throws ClaimLostError */
+export async function retryDeauthorization(
+  boss: PgBoss,
+  database: Database,
+  run: ClaimToken,
+  error: string,
+): Promise<void> {
+  await database.transaction(async (tx) => {
+    await mustAffect([run], boss.fail(DEAUTHORIZATION_QUEUE, attemptsOf([run]), { message: error }, { db: tx }));
+    await boss.update(DEAUTHORIZATION_QUEUE, undefined, { id: run.bossJobId, startAfter: RETRY_AFTER_S, db: tx });
+  });
 }
 
 /** Deletes all of an athlete's, ended or open, inside the caller's transaction. A run under way loses its claim. */

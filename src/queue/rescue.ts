@@ -1,5 +1,4 @@
 import type { PgBoss } from 'pg-boss';
-import { FETCH_QUEUE } from '../infra/boss.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import { isUnavailable } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
@@ -74,7 +73,6 @@ interface RunningRow {
   job_id: string;
   activity_id: string;
   athlete_id: string;
-  athlete_state: string | null;
   started_at: string;
   version: number;
   reclaims: number;
@@ -83,7 +81,7 @@ interface RunningRow {
 }
 
 const RUNNING = `
-  SELECT f.boss_job_id, f.retry_count, f.attempts, r.id AS job_id, r.activity_id, r.athlete_id, NULL AS athlete_state,
+  SELECT f.boss_job_id, f.retry_count, f.attempts, r.id AS job_id, r.activity_id, r.athlete_id,
     f.started_on::text AS started_at, coalesce(c.version, r.version) AS version, r.reclaims, c.process_id,
     f.started_on < sync_now() - $1 * interval '1 ms' AS stale
   FROM fetch_queue() f
@@ -187,7 +185,7 @@ async function endExpired(boss: PgBoss, tx: Queryable, { id, athlete_id }: Expir
 export async function removeOrphanedClaims(database: Queryable): Promise<void> {
   await database.query(
     `DELETE FROM job_claim c WHERE NOT EXISTS (SELECT FROM fetch_queue() f WHERE f.boss_job_id = c.boss_job_id AND f.running)
-       AND c.queue = '${FETCH_QUEUE}'`,
+       AND NOT EXISTS (SELECT FROM thumbnail_queue() t WHERE t.boss_job_id = c.boss_job_id AND t.running)`,
     [],
   );
 }

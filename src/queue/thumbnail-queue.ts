@@ -3,7 +3,7 @@ import type { Int64 } from '../domain/int64.ts';
 import { THUMBNAIL_QUEUE } from '../infra/boss.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import { notify } from '../infra/notify.ts';
-import { attemptsOf, type ClaimToken, deleteClaims, mustAffect, saveClaim } from './claims.ts';
+import { attemptsOf, ClaimLostError, type ClaimToken, deleteClaims, mustAffect, saveClaim } from './claims.ts';
 
 /** A claimed thumbnail job. */
 export interface ThumbnailRun extends ClaimToken {
@@ -69,15 +69,24 @@ export async function rescueThumbnails(
   for (const row of running) {
     if (!dead.has(row.process_id)) continue;
     const run = { bossJobId: row.boss_job_id, retryCount: row.retry_count, activityId: row.activity_id };
+    if (await rescueThumbnail(database, boss, run)) rescued += 1;
+  }
+  return rescued;
+}
+
+async function rescueThumbnail(database: Database, boss: PgBoss, run: ThumbnailRun): Promise<boolean> {
+  try {
     await database.transaction(async (tx) => {
       await failThumbnail(boss, tx, run, 'The worker process died while it drew the picture; the job was reclaimed.');
       if (run.retryCount === 0)
         await boss.update(THUMBNAIL_QUEUE, undefined, { id: run.bossJobId, startAfter: 0, db: tx });
       await notify(tx, 'thumbnail');
     });
-    rescued += 1;
+    return true;
+  } catch (error) {
+    if (error instanceof ClaimLostError) return false; // settled, or rescued by another process, since the look
+    throw error;
   }
-  return rescued;
 }
 
 async function findWait(tx: Queryable): Promise<number | undefined> {

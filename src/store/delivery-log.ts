@@ -68,12 +68,13 @@ export async function insertDeliveriesOfChanges(
   tx: Queryable,
   limit: number,
 ): Promise<{ made: Int64[]; more: boolean }> {
-  const endpoints = await tx.query<{ id: string; position: string }>(
-    `SELECT e.id, e.position FROM endpoint e
-     WHERE e.disabled_at IS NULL AND e.position < (SELECT position FROM change_feed) ORDER BY e.id FOR UPDATE`,
+  const endpoints = await tx.query<{ id: string; position: string; newest: string }>(
+    `SELECT e.id, e.position, f.position AS newest FROM endpoint e, change_feed f
+     WHERE e.disabled_at IS NULL AND e.position < f.position ORDER BY e.id FOR UPDATE OF e`,
     [],
   );
-  if (endpoints.length === 0) return { made: [], more: false };
+  const newest = endpoints[0]?.newest;
+  if (newest === undefined) return { made: [], more: false };
   const after = endpoints.map(({ position }) => BigInt(position)).reduce((a, b) => (a < b ? a : b));
   // Locked against an erasure, which removes a change first and then its deliveries.
   const changes = await tx.query<{ position: string }>(
@@ -83,9 +84,10 @@ export async function insertDeliveriesOfChanges(
   const last = changes.at(-1)?.position;
   const ids = endpoints.map(({ id }) => id);
   if (last === undefined) {
-    // Erased in the meantime, or kept no longer.
-    await tx.query('UPDATE endpoint SET position = (SELECT position FROM change_feed) WHERE id = ANY ($1::bigint[])', [
+    // Erased since, or kept no longer. Only up to the position that was looked at: a change may have come after the look.
+    await tx.query('UPDATE endpoint SET position = greatest(position, $2) WHERE id = ANY ($1::bigint[])', [
       ids,
+      newest,
     ]);
     return { made: [], more: false };
   }

@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
 import { type ConfirmDependencies, confirmDeauthorization } from '../flows/confirm-deauthorization.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
+import { ClaimLostError } from '../queue/claims.ts';
 import { claimDeauthorization, type DeauthorizationRun } from '../queue/deauthorization-queue.ts';
 import { WorkerLoop } from './worker-loop.ts';
 
@@ -39,7 +40,11 @@ export class DeauthorizationWorker {
   }
 
   async #run(run: DeauthorizationRun): Promise<void> {
-    const result = await confirmDeauthorization(this.#deps, run);
+    const result = await confirmDeauthorization(this.#deps, run).catch((error: Error) => {
+      if (error instanceof ClaimLostError) return undefined; // another run has it, or the athlete was erased
+      throw error;
+    });
+    if (!result) return;
     // No id of an athlete who was erased: the log must not keep it.
     const fields = { component: COMPONENT, ...(result === 'erased' ? {} : { athleteId: run.athleteId }) };
     this.#deps.logger.log(result === 'retry' ? 'warn' : 'info', `deauthorization ${result}`, fields);

@@ -3,7 +3,8 @@ import { startClockedRig } from '../support/clocked-rig.ts';
 import type { Rig } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
-const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
 let rig: Rig;
 let advance: (ms: number) => Promise<void>;
 let now: () => number;
@@ -104,6 +105,30 @@ describe('a withdrawal of access that was not signed', () => {
     expect(await withdraw(athleteId, 2 * HOUR_MS)).toBe('refuted');
     expect(await results(athleteId)).toEqual(['refuted']);
     expect(await isKept(athleteId)).toBe(true);
+  });
+
+  it('is confirmed within two minutes by another process, when the one that asked the provider died', async () => {
+    const { athleteId } = await connect();
+    rig.simulator.revoke(athleteId);
+    const held = rig.simulator.faults.add({ kind: 'hold', match: { path: /athlete$/ }, times: 1 });
+    await withdraw(athleteId);
+    await held.held; // a process that died would never hear the answer
+    await rig.startReplica({ SERVICE_ROLES: 'fetch' });
+    await advance(2 * MINUTE_MS);
+    await rig.service.boss.supervise('deauthorization');
+    await advance(2000);
+    await untilErased(athleteId);
+    held.release();
+  });
+
+  it('of an athlete of whom nothing is kept leaves nothing in the ledger either', async () => {
+    const { athleteId } = await connect();
+    rig.simulator.revoke(athleteId);
+    await withdraw(athleteId);
+    await untilErased(athleteId);
+    expect(await withdraw(athleteId)).toBe('accepted');
+    expect(await withdraw(athleteId, 2 * HOUR_MS)).toBe('refuted');
+    expect(await results(athleteId)).toEqual([]);
   });
 
   it('counts once however often it is delivered', async () => {
