@@ -74,34 +74,36 @@ describe('the health banner', () => {
 });
 
 describe('while the database is cut', () => {
-  it.each(['', '/jobs', '/athletes', '/activities', '/deliveries', '/audit'])(
-    'the header and the view /admin%s say within 5 s since when they are not updated, and recover without a reload',
-    async (at) => {
-      rig = await startRig({ proxied: true });
-      const athleteId = await rig.connectAthlete();
-      const page = await open(at);
-      await page.getByText('Live', { exact: true }).waitFor();
+  const VIEWS = ['', '/jobs', '/athletes', '/activities', '/deliveries', '/audit'];
+
+  it('the header and every view say within 5 s since when they are not updated, and recover without a reload', async () => {
+    rig = await startRig({ proxied: true });
+    await rig.connectAthlete();
+    const { url } = rig.service;
+    const consoles = await Promise.all(VIEWS.map((at) => openConsole(browser, url, { at })));
+    try {
+      const pages = consoles.map(({ page }) => page);
+      const isLive = (page: Page) => page.getByText('Live', { exact: true }).waitFor({ timeout: 20_000 });
+      const said = async (page: Page) => {
+        const isOld = /^Not updated since \d\d:\d\d:\d\d/;
+        await page.getByRole('alert').getByText(isOld).waitFor();
+        await page.locator('header .silent').getByText(isOld).waitFor();
+        await page
+          .getByText(/trying again/)
+          .first()
+          .waitFor();
+        return Date.now();
+      };
+      await Promise.all(pages.map(isLive));
       rig.proxy.cut();
       const cutAt = Date.now();
-      await page
-        .getByRole('alert')
-        .getByText(/^Not updated since \d\d:\d\d:\d\d/)
-        .waitFor();
-      await page
-        .getByText(/trying again/)
-        .first()
-        .waitFor();
-      expect(Date.now() - cutAt).toBeLessThan(5000);
-      await page
-        .locator('header .silent')
-        .getByText(/^Not updated since \d\d:\d\d:\d\d/)
-        .waitFor();
-      expect(await page.getByText('All is well').count()).toBe(0);
+      for (const saidAt of await Promise.all(pages.map(said))) expect(saidAt - cutAt).toBeLessThan(5000);
+      for (const page of pages) expect(await page.getByText('All is well').count()).toBe(0);
       rig.proxy.restore();
-      await page.getByText('Live', { exact: true }).waitFor({ timeout: 20_000 });
-      expect(await page.getByText('Not updated since').count()).toBe(0);
-      expect(athleteId).toBeDefined();
-    },
-    60_000,
-  );
+      await Promise.all(pages.map(isLive));
+      for (const page of pages) expect(await page.getByText('Not updated since').count()).toBe(0);
+    } finally {
+      await Promise.all(consoles.map((one) => one.close()));
+    }
+  }, 60_000);
 });
