@@ -15,12 +15,18 @@ export interface ClaimToken {
   retryCount: number;
 }
 
-/** Notes which process runs a job, inside the transaction that claims it. */
-export async function saveClaim(tx: Queryable, bossJobId: string, queue: string, processId: number): Promise<void> {
+/** Notes which process runs these jobs, inside the transaction that claims them. */
+export async function saveClaims(
+  tx: Queryable,
+  bossJobIds: readonly string[],
+  queue: string,
+  processId: number,
+): Promise<void> {
+  if (bossJobIds.length === 0) return;
   await tx.query(
-    `INSERT INTO job_claim (boss_job_id, queue, process_id) VALUES ($1, $2, $3)
+    `INSERT INTO job_claim (boss_job_id, queue, process_id) SELECT id, $2, $3 FROM unnest($1::uuid[]) id
      ON CONFLICT (boss_job_id) DO UPDATE SET process_id = excluded.process_id`,
-    [bossJobId, queue, processId],
+    [bossJobIds, queue, processId],
   );
 }
 

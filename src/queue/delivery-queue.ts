@@ -3,7 +3,8 @@ import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import { DELIVERY_QUEUE } from '../infra/boss.ts';
 import type { Database, Queryable } from '../infra/database.ts';
-import { attemptsOf, type ClaimToken, mustAffect } from './claims.ts';
+import { attemptsOf, type ClaimToken, deleteClaims, mustAffect, saveClaims } from './claims.ts';
+import { type FindDead, rescueDead } from './rescue-dead.ts';
 
 /** A claimed attempt at a delivery. */
 export interface DeliveryRun extends ClaimToken {
@@ -49,22 +50,25 @@ export async function queueDeliveries(
 }
 
 /**
- * Claims attempts that are due. Those to failing endpoints get no more than half.
+ * Claims attempts that are due for a process. Those to failing endpoints get no more than half.
  * @param most how many in all
  * @param mostFailing how many to failing endpoints
  */
 export async function claimDeliveries(
+  database: Database,
   boss: PgBoss,
+  processId: number,
   most: number,
   mostFailing: number,
 ): Promise<(DeliveryRun & { failing: boolean })[]> {
-  const claim = async (batchSize: number, priority: number) => {
+  const claim = async (db: Queryable, batchSize: number, priority: number) => {
     if (batchSize <= 0) return [];
     const jobs = await boss.fetch<{ deliveryId: Int64 }>(DELIVERY_QUEUE, {
       batchSize,
       minPriority: priority,
       maxPriority: priority,
       groupConcurrency: LIMITS,
+      db,
     });
     return jobs.map((job) => ({
       bossJobId: job.id,
@@ -74,32 +78,38 @@ export async function claimDeliveries(
     }));
   };
   const failing = Math.min(mostFailing, Math.floor(most / 2));
-  return (await Promise.all([claim(most - failing, NORMAL), claim(failing, FAILING)])).flat();
+  return database.transaction(async (tx) => {
+    const runs = [...(await claim(tx, most - failing, NORMAL)), ...(await claim(tx, failing, FAILING))];
+    await saveClaims(
+      tx,
+      runs.map(({ bossJobId }) => bossJobId),
+      DELIVERY_QUEUE,
+      processId,
+    );
+    return runs;
+  });
 }
 
 /** Completes inside the caller's transaction. @throws ClaimLostError */
 export async function completeDelivery(boss: PgBoss, tx: Queryable, run: DeliveryRun): Promise<void> {
   await mustAffect([run], boss.complete(DELIVERY_QUEUE, attemptsOf([run]), null, { db: tx }));
-}
-
-/** Gives an attempt back that was not made, or of which nothing could be written down: it is due again. */
-export async function releaseDelivery(boss: PgBoss, run: DeliveryRun, reason: string): Promise<void> {
-  await boss.fail(DELIVERY_QUEUE, attemptsOf([run]), { message: reason });
+  await deleteClaims(tx, [run.bossJobId]);
 }
 
 /**
- * Releases attempts of processes that died: a call and its settlement take seconds.
- * @param lostAfterMs how long an attempt may take
- * @returns how many
+ * Gives an attempt back that was not made, or of which nothing could be written down: it is due again in a second.
+ * @throws ClaimLostError
  */
-export async function releaseLostDeliveries(boss: PgBoss, database: Database, lostAfterMs: number): Promise<number> {
-  const lost = await database.query<{ id: string; retryCount: number }>(
-    `SELECT boss_job_id AS id, retry_count AS "retryCount" FROM delivery_queue()
-     WHERE running AND started_on < sync_now() - $1 * interval '1 ms'`,
-    [lostAfterMs],
+export async function releaseDelivery(boss: PgBoss, tx: Queryable, run: ClaimToken, reason: string): Promise<void> {
+  await mustAffect([run], boss.fail(DELIVERY_QUEUE, attemptsOf([run]), { message: reason }, { db: tx }));
+  await deleteClaims(tx, [run.bossJobId]);
+}
+
+/** Releases the attempts of processes that died. @returns how many */
+export async function rescueDeliveries(database: Database, boss: PgBoss, findDead: FindDead): Promise<number> {
+  return rescueDead(database, 'delivery_queue', findDead, (tx, claim) =>
+    releaseDelivery(boss, tx, claim, 'The process died during the call.'),
   );
-  for (const job of lost) await boss.fail(DELIVERY_QUEUE, job, { message: 'its process died' });
-  return lost.length;
 }
 
 export async function deleteDeliveryJobs(boss: PgBoss, tx: Queryable, jobIds: readonly string[]): Promise<void> {

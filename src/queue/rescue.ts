@@ -6,6 +6,7 @@ import { lockKnownAthletes } from './athlete-locks.ts';
 import { ClaimLostError } from './claims.ts';
 import type { Completer } from './completer.ts';
 import { reopenJobs } from './requests.ts';
+import type { FindDead } from './rescue-dead.ts';
 import type { Settlement } from './settlement.ts';
 import type { ClaimedRun } from './write-settlements.ts';
 
@@ -19,8 +20,7 @@ export interface RescueDependencies {
   staleAfterMs: number;
   /** This process; undefined until it is registered. */
   processId: () => number | undefined;
-  /** Which of these processes are dead for certain. */
-  findDead: (processIds: number[]) => Promise<number[]>;
+  findDead: FindDead;
   /** The pg-boss jobs that this process knows it claimed, and has not settled. */
   inHand: () => ReadonlySet<string>;
 }
@@ -185,7 +185,8 @@ async function endExpired(boss: PgBoss, tx: Queryable, { id, athlete_id }: Expir
 export async function removeOrphanedClaims(database: Queryable): Promise<void> {
   await database.query(
     `DELETE FROM job_claim c WHERE NOT EXISTS (SELECT FROM fetch_queue() f WHERE f.boss_job_id = c.boss_job_id AND f.running)
-       AND NOT EXISTS (SELECT FROM thumbnail_queue() t WHERE t.boss_job_id = c.boss_job_id AND t.running)`,
+       AND NOT EXISTS (SELECT FROM thumbnail_queue() t WHERE t.boss_job_id = c.boss_job_id AND t.running)
+       AND NOT EXISTS (SELECT FROM delivery_queue() d WHERE d.boss_job_id = c.boss_job_id AND d.running)`,
     [],
   );
 }

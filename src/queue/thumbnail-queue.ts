@@ -3,7 +3,8 @@ import type { Int64 } from '../domain/int64.ts';
 import { THUMBNAIL_QUEUE } from '../infra/boss.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import { notify } from '../infra/notify.ts';
-import { attemptsOf, ClaimLostError, type ClaimToken, deleteClaims, mustAffect, saveClaim } from './claims.ts';
+import { attemptsOf, type ClaimToken, deleteClaims, mustAffect, saveClaims } from './claims.ts';
+import { type FindDead, rescueDead } from './rescue-dead.ts';
 
 /** A claimed thumbnail job. */
 export interface ThumbnailRun extends ClaimToken {
@@ -27,7 +28,7 @@ export async function claimThumbnail(
   return database.transaction(async (tx) => {
     const [job] = await boss.fetch<{ activityId: Int64 }>(THUMBNAIL_QUEUE, { batchSize: 1, db: tx });
     if (!job) return { waitMs: await findWait(tx) };
-    await saveClaim(tx, job.id, THUMBNAIL_QUEUE, processId);
+    await saveClaims(tx, [job.id], THUMBNAIL_QUEUE, processId);
     return { run: { bossJobId: job.id, retryCount: job.retryCount, activityId: job.data.activityId } };
   });
 }
@@ -39,54 +40,22 @@ export async function completeThumbnail(boss: PgBoss, tx: Queryable, run: Thumbn
 }
 
 /** Counts a failure; pg-boss retries with backoff and gives up after five. @throws ClaimLostError */
-export async function failThumbnail(boss: PgBoss, tx: Queryable, run: ThumbnailRun, error: string): Promise<void> {
+export async function failThumbnail(boss: PgBoss, tx: Queryable, run: ClaimToken, error: string): Promise<void> {
   await mustAffect([run], boss.fail(THUMBNAIL_QUEUE, attemptsOf([run]), { message: error }, { db: tx }));
   await deleteClaims(tx, [run.bossJobId]);
 }
 
 /**
  * Reclaims the pictures of workers that died: due at once the first time, after pg-boss's backoff from then on.
- * @param findDead which of these processes are dead for certain
  * @returns how many
  */
-export async function rescueThumbnails(
-  database: Database,
-  boss: PgBoss,
-  findDead: (processIds: number[]) => Promise<number[]>,
-): Promise<number> {
-  const running = await database.query<{
-    boss_job_id: string;
-    activity_id: string;
-    retry_count: number;
-    process_id: number;
-  }>(
-    `SELECT t.boss_job_id, t.activity_id, t.retry_count, c.process_id
-     FROM thumbnail_queue() t JOIN job_claim c ON c.boss_job_id = t.boss_job_id WHERE t.running`,
-    [],
-  );
-  const dead = new Set(await findDead([...new Set(running.map(({ process_id }) => process_id))]));
-  let rescued = 0;
-  for (const row of running) {
-    if (!dead.has(row.process_id)) continue;
-    const run = { bossJobId: row.boss_job_id, retryCount: row.retry_count, activityId: row.activity_id };
-    if (await rescueThumbnail(database, boss, run)) rescued += 1;
-  }
-  return rescued;
-}
-
-async function rescueThumbnail(database: Database, boss: PgBoss, run: ThumbnailRun): Promise<boolean> {
-  try {
-    await database.transaction(async (tx) => {
-      await failThumbnail(boss, tx, run, 'The worker process died while it drew the picture; the job was reclaimed.');
-      if (run.retryCount === 0)
-        await boss.update(THUMBNAIL_QUEUE, undefined, { id: run.bossJobId, startAfter: 0, db: tx });
-      await notify(tx, 'thumbnail');
-    });
-    return true;
-  } catch (error) {
-    if (error instanceof ClaimLostError) return false; // settled, or rescued by another process, since the look
-    throw error;
-  }
+export async function rescueThumbnails(database: Database, boss: PgBoss, findDead: FindDead): Promise<number> {
+  return rescueDead(database, 'thumbnail_queue', findDead, async (tx, claim) => {
+    await failThumbnail(boss, tx, claim, 'The worker process died while it drew the picture; the job was reclaimed.');
+    if (claim.retryCount === 0)
+      await boss.update(THUMBNAIL_QUEUE, undefined, { id: claim.bossJobId, startAfter: 0, db: tx });
+    await notify(tx, 'thumbnail');
+  });
 }
 
 async function findWait(tx: Queryable): Promise<number | undefined> {

@@ -2,15 +2,17 @@ import type { Clock } from '../domain/clock.ts';
 import { startIdleLines } from '../flows/delivery-lines.ts';
 import { dispatchChanges } from '../flows/dispatch-changes.ts';
 import { type SendDependencies, sendDelivery } from '../flows/send-delivery.ts';
+import { DeadProcessWatch } from '../infra/dead-process-watch.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
+import type { Presence } from '../infra/presence.ts';
 import { ClaimLostError } from '../queue/claims.ts';
 import {
   claimDeliveries,
   type DeliveryRun,
   releaseDelivery,
-  releaseLostDeliveries,
+  rescueDeliveries,
   waitForDelivery,
 } from '../queue/delivery-queue.ts';
 import { Repeater } from './repeater.ts';
@@ -19,10 +21,9 @@ import { type Claimed, WorkerLoop } from './worker-loop.ts';
 const COMPONENT = 'delivery';
 // NOTIFY wakes it sooner.
 const POLL_INTERVAL_MS = 5000;
-const CARE_EVERY_MS = 5000;
+// Two looks make a worker dead.
+const CARE_EVERY_MS = 2000;
 const IDLE_LINES_EVERY_MS = 60_000;
-// A call is given up after ten seconds.
-const LOST_AFTER_MS = 15_000;
 // More of what is due may wait for its endpoint's calls to end.
 const MIN_WAIT_MS = 10;
 
@@ -30,10 +31,11 @@ type ClaimedDelivery = DeliveryRun & { failing: boolean };
 
 /** The delivery worker: makes deliveries of what is new in the feed, and sends them to the application's endpoints. */
 export class DeliveryWorker {
-  readonly #deps: SendDependencies & { hub: NotifyHub; logger: Logger; metrics: Metrics };
+  readonly #deps: SendDependencies & { hub: NotifyHub; presence: Presence; logger: Logger; metrics: Metrics };
   readonly #slots: number;
   readonly #loop: WorkerLoop<ClaimedDelivery>;
   readonly #care: Repeater;
+  readonly #watch: DeadProcessWatch;
   #idleLinesAt = Number.NEGATIVE_INFINITY;
   #unsubscribe: (() => void)[] = [];
   #isNews = true;
@@ -41,11 +43,19 @@ export class DeliveryWorker {
   #failing = 0;
 
   constructor(
-    deps: SendDependencies & { hub: NotifyHub; clock: Clock; logger: Logger; metrics: Metrics; slots: number },
+    deps: SendDependencies & {
+      hub: NotifyHub;
+      presence: Presence;
+      clock: Clock;
+      logger: Logger;
+      metrics: Metrics;
+      slots: number;
+    },
   ) {
     const { clock, logger, metrics } = deps;
     this.#deps = deps;
     this.#slots = deps.slots;
+    this.#watch = new DeadProcessWatch(deps);
     this.#loop = new WorkerLoop<ClaimedDelivery>({
       name: COMPONENT,
       slots: deps.slots,
@@ -85,7 +95,8 @@ export class DeliveryWorker {
   }
 
   async #claim(most: number): Promise<Claimed<ClaimedDelivery>> {
-    const { database, boss, now } = this.#deps;
+    const { database, boss, now, presence } = this.#deps;
+    if (!presence.isRegistered || presence.processId === undefined) return { jobs: [] };
     if (this.#isNews || now() - this.#polledAt >= POLL_INTERVAL_MS) {
       this.#isNews = false;
       this.#polledAt = now();
@@ -93,14 +104,14 @@ export class DeliveryWorker {
     }
     // Endpoints that hang must leave room for the others.
     const mostFailing = Math.floor(this.#slots / 2) - this.#failing;
-    const jobs = await claimDeliveries(boss, most, mostFailing);
+    const jobs = await claimDeliveries(database, boss, presence.processId, most, mostFailing);
     if (jobs.length > 0) return { jobs, waitMs: MIN_WAIT_MS };
     const waitMs = await waitForDelivery(database);
     return { jobs, waitMs: waitMs === undefined ? undefined : Math.max(MIN_WAIT_MS, waitMs) };
   }
 
   async #run(run: ClaimedDelivery, signal: AbortSignal): Promise<void> {
-    const { boss, logger, metrics, now } = this.#deps;
+    const { boss, database, logger, metrics, now } = this.#deps;
     if (run.failing) this.#failing += 1;
     try {
       const sent = await sendDelivery(this.#deps, run, signal);
@@ -126,13 +137,15 @@ export class DeliveryWorker {
         deliveryId: run.deliveryId,
         error: message,
       });
-      await releaseDelivery(boss, run, message).catch((problem: Error) =>
-        logger.warn('the delivery could not be released; pg-boss reclaims it', {
-          component: COMPONENT,
-          deliveryId: run.deliveryId,
-          error: problem.message,
-        }),
-      );
+      await database
+        .transaction((tx) => releaseDelivery(boss, tx, run, message))
+        .catch((problem: Error) =>
+          logger.warn('the delivery could not be released; pg-boss reclaims it', {
+            component: COMPONENT,
+            deliveryId: run.deliveryId,
+            error: problem.message,
+          }),
+        );
     } finally {
       if (run.failing) this.#failing -= 1;
     }
@@ -141,9 +154,9 @@ export class DeliveryWorker {
   /** Whatever died with a process, or lost its job with an athlete, goes on. */
   async #rescue(): Promise<void> {
     const { boss, database, logger, now } = this.#deps;
-    const released = await releaseLostDeliveries(boss, database, LOST_AFTER_MS);
+    const released = await rescueDeliveries(database, boss, (ids) => this.#watch.look(ids));
     if (released > 0) {
-      logger.warn('deliveries of a process that died were rescued', { component: COMPONENT, deliveries: released });
+      logger.warn('deliveries of dead workers rescued', { component: COMPONENT, deliveries: released });
       this.#loop.wake();
     }
     if (now() - this.#idleLinesAt < IDLE_LINES_EVERY_MS) return;

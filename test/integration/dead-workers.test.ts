@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Database } from '../../src/infra/database.ts';
 import { PROCESS_LOCK_CLASS } from '../../src/infra/presence.ts';
+import { startApplication } from '../support/application.ts';
 import { openTestDatabase } from '../support/database.ts';
+import { startReceiver } from '../support/receiver.ts';
 import { type Rig, startRig, testEnvironment } from '../support/service.ts';
 import { freePort, type ServiceProcess, startServiceProcess } from '../support/service-process.ts';
 import { untilThumbnail } from '../support/thumbnails.ts';
@@ -18,7 +20,14 @@ let other: Database;
 const processes: ServiceProcess[] = [];
 
 beforeEach(async () => {
-  rig = await startRig({ env: { SERVICE_ROLES: 'web', FETCH_TIMEOUT_MS: '60000', FETCH_POLL_INTERVAL_MS: '100' } });
+  rig = await startRig({
+    env: {
+      SERVICE_ROLES: 'web',
+      FETCH_TIMEOUT_MS: '60000',
+      FETCH_POLL_INTERVAL_MS: '100',
+      OUTBOUND_ALLOW_PRIVATE: 'true',
+    },
+  });
   rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
   other = openTestDatabase(rig.database.url, 3);
   const isUp = async () =>
@@ -35,7 +44,7 @@ afterEach(async () => {
   await rig.close();
 });
 
-async function startProcess(roles: string): Promise<ServiceProcess> {
+async function startProcess(roles: string, more: Record<string, string> = {}): Promise<ServiceProcess> {
   const started = startServiceProcess(
     testEnvironment(rig.simulator.url, {
       DATABASE_URL: rig.database.url,
@@ -43,6 +52,7 @@ async function startProcess(roles: string): Promise<ServiceProcess> {
       SERVICE_ROLES: roles,
       PROVIDER_RATE_LIMIT_CAPACITY: '1000000',
       FETCH_TIMEOUT_MS: '60000',
+      ...more,
     }),
   );
   processes.push(started);
@@ -108,6 +118,36 @@ describe('a worker that is killed', () => {
       });
       const [activity] = await other.query<{ activity_id: string }>('SELECT activity_id FROM activity');
       await untilThumbnail(rig, activity?.activity_id ?? '');
+    },
+    TEST_MS,
+  );
+
+  it(
+    'while it calls the application: another one makes the call within 5 s',
+    async () => {
+      const receiver = await startReceiver();
+      try {
+        const app = await startApplication(rig);
+        await app.call('POST', '/api/v1/endpoints', { url: receiver.url });
+        const killed = await startProcess('delivery', { OUTBOUND_ALLOW_PRIVATE: 'true' });
+        receiver.answer = () => undefined; // hangs
+        const athleteId = await rig.connectAthlete();
+        await receiver.untilCalls(1);
+        await rig.startReplica({ SERVICE_ROLES: 'delivery' });
+        receiver.answer = () => ({ status: 200 });
+        const killedAt = Date.now();
+        await killed.end('SIGKILL');
+        await receiver.untilCalls(2);
+        expect(Date.now() - killedAt).toBeLessThan(NOTICED_MS);
+        const [first, second] = receiver.calls.map(({ headers, body }) => [headers['webhook-id'], body.data.athleteId]);
+        expect([first, second?.[1]]).toEqual([second, athleteId]);
+        const isDelivered = async () =>
+          (await other.query(`SELECT FROM delivery WHERE state = 'delivered'`)).length === 1;
+        await until(isDelivered, 'the settlement');
+        expect(await other.query('SELECT FROM job_claim')).toEqual([]);
+      } finally {
+        await receiver.close();
+      }
     },
     TEST_MS,
   );
