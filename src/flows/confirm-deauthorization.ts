@@ -12,7 +12,7 @@ import {
   queueDeauthorization,
   retryDeauthorization,
 } from '../queue/deauthorization-queue.ts';
-import { findTokens, hasConnectedSince, hideAthlete } from '../store/athletes.ts';
+import { findTokens, hasConnectedSince, hideAthlete, lockAthlete } from '../store/athletes.ts';
 import { addAthleteEvent, type LedgerResult, refuteEvent } from '../store/webhook-events.ts';
 import { type AccessTokens, ReconnectError } from './access-token.ts';
 import { CLOCKS_DIFFER_MS, type EraseAthlete } from './erase-athlete.ts';
@@ -51,6 +51,7 @@ export function createAcceptDeauthorization(deps: {
     const isAhead = eventTime.getTime() > deps.now() + TRUSTED_AHEAD_MS;
     if (signed && !isAhead) return (await deps.erase(athleteId, eventTime)) ? 'deauthorized' : 'stale';
     return deps.database.transaction(async (tx) => {
+      await lockAthlete(tx, athleteId);
       const tokens = await findTokens(tx, athleteId);
       // Nothing is kept of them, and no row of the ledger is to name them again.
       if (!tokens) return isAhead ? 'refuted' : 'accepted';

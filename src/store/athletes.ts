@@ -48,6 +48,11 @@ export async function saveAthlete(
   await recordChanges(tx, [{ type, athleteId: athlete.athleteId }]);
 }
 
+/** Locks an athlete's row, where there is one, against erasure and reconnecting until the transaction ends. */
+export async function lockAthlete(tx: Queryable, athleteId: Int64): Promise<void> {
+  await tx.query('SELECT FROM athlete WHERE athlete_id = $1 FOR UPDATE', [athleteId]);
+}
+
 /** Reads an athlete's tokens, and when they last connected, as text; undefined when not connected. */
 export async function findTokens(
   database: Queryable,

@@ -1,5 +1,6 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
+import { lockAthlete } from './athletes.ts';
 import { forgetAthleteInAudit } from './audit.ts';
 import { recordChanges } from './changes.ts';
 import { forgetAthleteInSyncs } from './syncs.ts';
@@ -15,7 +16,7 @@ export async function lockForErasure(tx: Queryable, athleteId: Int64): Promise<v
     [athleteId],
   );
   // One who reconnects just now is waited for, or waits and connects as a new athlete.
-  await tx.query('SELECT FROM athlete WHERE athlete_id = $1 FOR UPDATE', [athleteId]);
+  await lockAthlete(tx, athleteId);
 }
 
 /**

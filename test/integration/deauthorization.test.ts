@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { eraseAthleteRows, lockForErasure } from '../../src/store/erasure.ts';
 import { startClockedRig } from '../support/clocked-rig.ts';
 import type { Rig } from '../support/service.ts';
 import { until } from '../support/until.ts';
@@ -58,6 +59,17 @@ const untilWaits = () =>
   until(
     async () => (await rig.service.boss.findJobs('deauthorization')).some(({ state }) => state === 'retry'),
     'a withdrawal that is tried again',
+  );
+
+const untilWaitsForLock = () =>
+  until(
+    async () =>
+      (
+        await rig.service.database.query(
+          `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        )
+      ).length > 0,
+    'a statement that waits for a lock',
   );
 
 describe('a withdrawal of access that was not signed', () => {
@@ -128,6 +140,20 @@ describe('a withdrawal of access that was not signed', () => {
     await untilErased(athleteId);
     expect(await withdraw(athleteId)).toBe('accepted');
     expect(await withdraw(athleteId, 2 * HOUR_MS)).toBe('refuted');
+    expect(await results(athleteId)).toEqual([]);
+  });
+
+  it('that comes while its athlete is being erased leaves nothing in the ledger either', async () => {
+    const { athleteId } = await connect();
+    const { database } = rig.service;
+    const coming = await database.transaction(async (tx) => {
+      await lockForErasure(tx, athleteId);
+      await eraseAthleteRows(tx, athleteId);
+      const answered = withdraw(athleteId);
+      await untilWaitsForLock();
+      return { answered };
+    });
+    expect(await coming.answered).toBe('accepted');
     expect(await results(athleteId)).toEqual([]);
   });
 
