@@ -105,11 +105,12 @@ export async function releaseDelivery(boss: PgBoss, tx: Queryable, run: ClaimTok
   await deleteClaims(tx, [run.bossJobId]);
 }
 
-/** Releases the attempts of processes that died. @returns how many */
+/** Releases the attempts of processes that died: they are due at once. @returns how many */
 export async function rescueDeliveries(database: Database, boss: PgBoss, findDead: FindDead): Promise<number> {
-  return rescueDead(database, 'delivery_queue', findDead, (tx, claim) =>
-    releaseDelivery(boss, tx, claim, 'The process died during the call.'),
-  );
+  return rescueDead(database, 'delivery_queue', findDead, async (tx, claim) => {
+    await releaseDelivery(boss, tx, claim, 'The process died during the call.');
+    await boss.update(DELIVERY_QUEUE, undefined, { id: claim.bossJobId, startAfter: 0, db: tx });
+  });
 }
 
 export async function deleteDeliveryJobs(boss: PgBoss, tx: Queryable, jobIds: readonly string[]): Promise<void> {

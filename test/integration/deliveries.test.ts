@@ -196,7 +196,7 @@ describe('a delivery to an endpoint', () => {
     const since = new Date(rig.clock.now()).toISOString();
     await advance(1000);
     await record('61', '2');
-    await receiver.untilCalls(2);
+    await untilAttempts(id, 2);
     const { status, body } = await app.call('POST', `/api/v1/endpoints/${id}/replay`, {
       since: new Date(Date.parse(since) + 500).toISOString(),
     });
