@@ -9,3 +9,12 @@ CREATE TABLE fetch_pause (
   note      text        NOT NULL
 );
 COMMENT ON TABLE fetch_pause IS 'Reasons for which nothing is fetched until an operator resumes: who paused them, when and why.';
+
+-- What the console reads of endpoints: attempts that failed, how long deliveries wait, and who was told of an activity.
+CREATE INDEX delivery_attempt_failed ON delivery_attempt (endpoint_id, id DESC) WHERE result <> 'delivered';
+CREATE INDEX delivery_waiting ON delivery (endpoint_id, id) WHERE state = 'waiting';
+CREATE INDEX delivery_of_activity ON delivery (activity_id, id);
+CREATE INDEX change_of_activity ON change (activity_id, position);
+
+-- A revoked token stays in the list.
+ALTER TABLE api_token ADD COLUMN revoked_at timestamptz;
