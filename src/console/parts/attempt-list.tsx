@@ -5,6 +5,7 @@ import { useResource } from '../resource.ts';
 import { Link, place } from '../router.tsx';
 import { mayChange } from '../session.ts';
 import { Badge } from './badge.tsx';
+import { Breakable } from './breakable.tsx';
 import { resend } from './endpoint-actions.ts';
 import { failureOf } from './endpoint-state.tsx';
 import { Choice, IdFilter } from './filters.tsx';
@@ -34,10 +35,7 @@ export function AttemptList({ endpointId }: { endpointId: string }) {
         <Choice
           label="Result"
           name="result"
-          options={[
-            { value: undefined, text: 'all' },
-            ...SEND_RESULTS.map((value) => ({ value, text: value === 'retry' ? 'retried' : value })),
-          ]}
+          options={[{ value: undefined, text: 'all' }, ...SEND_RESULTS.map((value) => ({ value, text: value }))]}
         />
         <IdFilter fields={[{ name: 'activityId', label: 'Activity' }]} />
       </div>
@@ -69,7 +67,9 @@ const COLUMNS: readonly Column<SendAttempt>[] = [
     name: 'Change',
     cell: ({ type, activityId, athleteId }) => (
       <>
-        <code>{type}</code>
+        <code>
+          <Breakable text={type} />
+        </code>
         {activityId !== null && (
           <span class="below">
             <Link to={`/activities/${activityId}`}>{activityId}</Link>

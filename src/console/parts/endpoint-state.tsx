@@ -1,7 +1,7 @@
 import type { Endpoint } from '../api/bodies.ts';
 import { formatCount, formatSpan } from '../format.ts';
 import { Badge } from './badge.tsx';
-import { Age } from './moment.tsx';
+import { Age, Lasting } from './moment.tsx';
 
 const MOST_WAITING = 10_000; // the service counts no further
 const MOST_ATTEMPTS = 1000;
@@ -26,7 +26,7 @@ export function EndpointState({ endpoint }: { endpoint: Endpoint }) {
       <>
         <Badge state="failing" />{' '}
         <span class="outcome">
-          since <Age at={failingSince} />
+          for <Lasting since={failingSince} />
         </span>
       </>
     );
@@ -51,7 +51,12 @@ export function LastFailure({ endpoint: { lastFailure } }: { endpoint: Endpoint 
   if (lastFailure === null) return <span class="faint">none</span>;
   return (
     <>
-      {failureOf(lastFailure)}, <Age at={lastFailure.at} />
+      <span class="error-text" title={failureOf(lastFailure)}>
+        {failureOf(lastFailure)}
+      </span>{' '}
+      <span class="whole">
+        <Age at={lastFailure.at} />
+      </span>
     </>
   );
 }
@@ -67,7 +72,10 @@ export function Backlog({ endpoint: { waiting, waitingSince } }: { endpoint: End
   return (
     <>
       {formatCount(waiting)}
-      {waiting === MOST_WAITING && ' or more'}, oldest <Age at={waitingSince} />
+      {waiting === MOST_WAITING && ' or more'}{' '}
+      <span class="whole">
+        (oldest <Lasting since={waitingSince} />)
+      </span>
     </>
   );
 }

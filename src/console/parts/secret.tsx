@@ -36,14 +36,14 @@ export function SecretDialog() {
   };
   const submit = (event: Event) => {
     event.preventDefault();
-    dialog.current?.close();
+    putAway();
   };
   const copyIt = async () => shown && setCopied(await copy(shown.value, text.current));
   return (
     <dialog
       ref={dialog}
       onCancel={(event) => event.preventDefault()}
-      onClose={putAway}
+      onClose={() => dialog.current?.open || putAway()}
       aria-labelledby="secret-title"
       aria-describedby="secret-text"
     >

@@ -3,6 +3,7 @@ import { countOf } from '../format.ts';
 import { useResource } from '../resource.ts';
 import { Link } from '../router.tsx';
 import { Badge } from './badge.tsx';
+import { Breakable } from './breakable.tsx';
 import { Age, Moment } from './moment.tsx';
 import { Card } from './page.tsx';
 import { Empty, Shown } from './shown.tsx';
@@ -47,7 +48,10 @@ function Deliveries({ of }: { of: ToldChange['deliveries'] }) {
     <ul>
       {of.map(({ id, endpointId, url, state, attempts, queuedAt, settledAt }) => (
         <li key={id}>
-          <Badge state={state} /> <Link to={`/endpoints/${endpointId}`}>{url}</Link>{' '}
+          <Badge state={state} />{' '}
+          <Link to={`/endpoints/${endpointId}`}>
+            <Breakable text={url} />
+          </Link>{' '}
           <span class="faint">
             {state === 'waiting' ? 'queued ' : ''}
             <Age at={settledAt ?? queuedAt} />, {countOf(attempts, 'attempt')}

@@ -1,5 +1,6 @@
 import type { Endpoint } from '../api/bodies.ts';
 import { withQuery } from '../api/client.ts';
+import { Breakable } from '../parts/breakable.tsx';
 import { createEndpoint } from '../parts/endpoint-actions.ts';
 import { EndpointForm } from '../parts/endpoint-form.tsx';
 import { Backlog, EndpointState, LastFailure, latencyOf, successOf } from '../parts/endpoint-state.tsx';
@@ -54,19 +55,29 @@ const COLUMNS: readonly Column<Endpoint>[] = [
     name: 'Endpoint',
     cell: (endpoint) => (
       <>
-        <Link class="break" to={`/endpoints/${endpoint.id}`}>
-          {endpoint.url}
+        <Link class="address break" to={`/endpoints/${endpoint.id}`}>
+          <Breakable text={endpoint.url} />
         </Link>
         {endpoint.description && <span class="below faint break">{endpoint.description}</span>}
         <span class="narrow faint">
-          Success {successOf(endpoint)}; last failure: <LastFailure endpoint={endpoint} />
+          Success: {successOf(endpoint)}. Last failure: <LastFailure endpoint={endpoint} />
         </span>
       </>
     ),
   },
   { name: 'State', cell: (endpoint) => <EndpointState endpoint={endpoint} /> },
-  { name: 'Success, 24 h', minor: true, numeric: true, cell: successOf },
-  { name: 'p50, p95', minor: true, numeric: true, cell: latencyOf },
+  {
+    name: 'Success, 24 h',
+    minor: true,
+    numeric: true,
+    cell: (endpoint) => <span class="whole">{successOf(endpoint)}</span>,
+  },
+  {
+    name: 'p50, p95',
+    minor: true,
+    numeric: true,
+    cell: (endpoint) => <span class="whole">{latencyOf(endpoint)}</span>,
+  },
   { name: 'Last failure', minor: true, cell: (endpoint) => <LastFailure endpoint={endpoint} /> },
   { name: 'Waiting', cell: (endpoint) => <Backlog endpoint={endpoint} /> },
 ];

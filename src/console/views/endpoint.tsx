@@ -1,5 +1,6 @@
 import type { Endpoint } from '../api/bodies.ts';
 import { AttemptList } from '../parts/attempt-list.tsx';
+import { Breakable } from '../parts/breakable.tsx';
 import {
   changeEndpoint,
   deleteEndpoint,
@@ -82,7 +83,7 @@ export function EndpointView({ id }: { id: string }) {
               <Card title="What it is sent">
                 <Facts
                   of={[
-                    ['Address', shown.url],
+                    ['Address', <Breakable text={shown.url} />],
                     ['Description', shown.description || 'none'],
                     ['Types', shown.types?.join(', ') ?? 'every type'],
                     ['Athletes', shown.athleteIds === null ? 'every athlete' : <Athletes ids={shown.athleteIds} />],
@@ -124,14 +125,14 @@ export function EndpointView({ id }: { id: string }) {
 }
 
 /** What is wrong with an endpoint, and what to do about it. */
-function Trouble({ endpoint: { disabledReason, failingSince } }: { endpoint: Endpoint }) {
+function Trouble({ endpoint: { disabledReason, failingSince, succeededAt } }: { endpoint: Endpoint }) {
   if (disabledReason === 'request')
     return <p class="notice waiting">It was disabled by request. Enable it to resume.</p>;
   if (disabledReason === null && failingSince === null) return null;
   return (
     <p class="notice bad">
       {disabledReason === null
-        ? 'Every delivery has failed since its last success. Repair the application, then send a test.'
+        ? `Every delivery has failed ${succeededAt === null ? 'so far' : 'since its last success'}. Repair the application, then send a test.`
         : 'Nothing is sent to it any more. Repair the application, then enable the endpoint: it is sent what it has missed.'}{' '}
       <a href="/admin/assets/runbook-delivery.md">delivery runbook</a>
     </p>
