@@ -41,23 +41,28 @@ export async function findWatchedEndpoint(database: Queryable, id: Int64): Promi
   return (await database.query<WatchedEndpointRow>(watched('SELECT * FROM endpoint WHERE id = $1'), [id]))[0];
 }
 
-// Each part walks an index for a bounded number of rows, however long the log is.
+// Each part walks an index for a bounded number of rows, however long the log is. BETWEEN, since of an equality
+// PostgreSQL knows that it is one endpoint: for LIMIT it then walks the primary key, past the rows of all others.
 function watched(endpoints: string): string {
   return `
     SELECT ${ENDPOINT_SETTINGS}, CASE WHEN former_until > sync_now() THEN former_until END AS "formerUntil",
-      (SELECT count(*)::int FROM (SELECT FROM delivery d WHERE d.endpoint_id = endpoint.id AND d.state = 'waiting' LIMIT ${MOST_WAITING}) w) AS waiting,
-      (SELECT d.created_at FROM delivery d WHERE d.endpoint_id = endpoint.id AND d.state = 'waiting' ORDER BY d.id LIMIT 1) AS "waitingSince",
+      (SELECT count(*)::int FROM (SELECT FROM delivery d WHERE d.endpoint_id BETWEEN endpoint.id AND endpoint.id AND d.state = 'waiting'
+       ORDER BY d.endpoint_id, d.id LIMIT ${MOST_WAITING}) w) AS waiting,
+      (SELECT d.created_at FROM delivery d WHERE d.endpoint_id BETWEEN endpoint.id AND endpoint.id AND d.state = 'waiting'
+       ORDER BY d.endpoint_id, d.id LIMIT 1) AS "waitingSince",
       recent.*, failed.*
     FROM (${endpoints}) endpoint
     CROSS JOIN LATERAL (
       SELECT count(*)::int AS attempts, (count(*) FILTER (WHERE result = 'delivered'))::int AS delivered,
         percentile_disc(0.5) WITHIN GROUP (ORDER BY duration_ms) AS "p50Ms", percentile_disc(0.95) WITHIN GROUP (ORDER BY duration_ms) AS "p95Ms"
-      FROM (SELECT at, result, duration_ms FROM delivery_attempt WHERE endpoint_id = endpoint.id ORDER BY id DESC LIMIT ${FIGURES_OF.attempts}) newest
+      FROM (SELECT at, result, duration_ms FROM delivery_attempt WHERE endpoint_id BETWEEN endpoint.id AND endpoint.id
+            ORDER BY endpoint_id, id DESC LIMIT ${FIGURES_OF.attempts}) newest
       WHERE at > sync_now() - interval '${FIGURES_OF.hours} hours'
     ) recent
     LEFT JOIN LATERAL (
       SELECT at AS "failedAt", status AS "failedStatus", error AS "failedError", result AS "failedResult"
-      FROM delivery_attempt WHERE endpoint_id = endpoint.id AND result <> 'delivered' ORDER BY id DESC LIMIT 1
+      FROM delivery_attempt WHERE endpoint_id BETWEEN endpoint.id AND endpoint.id AND result <> 'delivered'
+      ORDER BY endpoint_id, id DESC LIMIT 1
     ) failed ON true
     ORDER BY id`;
 }
