@@ -55,7 +55,7 @@ const toldOut = z.strictObject({
     .meta({ description: 'Newest first; more than one to an endpoint where it was resent' }),
 });
 
-/** Endpoints of the application as an operator watches them, and which of them were told of an activity. */
+/** Endpoints of the application as an operator watches them, and which of them each change of an activity was sent to. */
 export function adminEndpointRoutes(deps: { database: Database }): Route[] {
   const { database } = deps;
   return [
