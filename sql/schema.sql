@@ -1039,6 +1039,8 @@ CREATE INDEX delivery_attempt_of_delivery ON public.delivery_attempt USING btree
 
 CREATE INDEX delivery_attempt_of_endpoint ON public.delivery_attempt USING btree (endpoint_id, id DESC);
 
+CREATE INDEX delivery_attempt_recent ON public.delivery_attempt USING btree (endpoint_id, at);
+
 CREATE INDEX delivery_line ON public.delivery USING btree (endpoint_id, line, id) WHERE (state = 'waiting'::text);
 
 CREATE INDEX delivery_of_activity ON public.delivery USING btree (activity_id, id);
@@ -1047,7 +1049,7 @@ CREATE INDEX delivery_of_athlete ON public.delivery USING btree (athlete_id);
 
 CREATE INDEX delivery_settled ON public.delivery USING btree (settled_at) WHERE (state <> 'waiting'::text);
 
-CREATE INDEX delivery_waiting ON public.delivery USING btree (endpoint_id, id) WHERE (state = 'waiting'::text);
+CREATE INDEX delivery_waiting ON public.delivery USING btree (endpoint_id, created_at) WHERE (state = 'waiting'::text);
 
 CREATE INDEX fetch_attempt_of_job ON public.fetch_attempt USING btree (job_id, id);
 

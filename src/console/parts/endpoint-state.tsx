@@ -3,7 +3,7 @@ import { formatCount, formatSpan } from '../format.ts';
 import { Badge } from './badge.tsx';
 import { Age, Lasting } from './moment.tsx';
 
-const MOST_WAITING = 10_000; // the service counts no further
+const MOST_WAITING = 1000; // the service counts no further
 const MOST_ATTEMPTS = 1000;
 
 const REASONS = { gone: 'it answered 410', failing: 'it failed for five days', request: 'by request' };
