@@ -257,12 +257,13 @@ export async function listAttempts(
     limit: number;
   },
 ): Promise<AttemptRow[]> {
+  // BETWEEN: of an equality PostgreSQL walks the primary key, past the attempts of all other endpoints.
   return database.query<AttemptRow>(
     `SELECT a.id, a.delivery_id AS "deliveryId", d.change_id AS "changeId", d.type, d.athlete_id AS "athleteId", d.activity_id AS "activityId",
        a.at, a.duration_ms AS "durationMs", a.status, a.error, a.answer, a.result
      FROM delivery_attempt a JOIN delivery d ON d.id = a.delivery_id
-     WHERE a.endpoint_id = $1 AND ($2::bigint IS NULL OR a.id < $2) AND ($3::text IS NULL OR a.result = $3) AND ($4::bigint IS NULL OR d.activity_id = $4)
-     ORDER BY a.id DESC LIMIT $5`,
+     WHERE a.endpoint_id BETWEEN $1 AND $1 AND ($2::bigint IS NULL OR a.id < $2) AND ($3::text IS NULL OR a.result = $3) AND ($4::bigint IS NULL OR d.activity_id = $4)
+     ORDER BY a.endpoint_id, a.id DESC LIMIT $5`,
     [options.endpointId, options.beforeId ?? null, options.result ?? null, options.activityId ?? null, options.limit],
   );
 }

@@ -30,8 +30,9 @@ export interface EndpointRow extends EndpointSettings {
   waiting: number;
 }
 
-const COLUMNS = `id, url, types, athlete_ids::text[] AS "athleteIds", description, created_at AS "createdAt", succeeded_at AS "succeededAt",
-  failing_since AS "failingSince", disabled_at AS "disabledAt", disabled_reason AS "disabledReason",
+export const ENDPOINT_SETTINGS = `id, url, types, athlete_ids::text[] AS "athleteIds", description, created_at AS "createdAt", succeeded_at AS "succeededAt",
+  failing_since AS "failingSince", disabled_at AS "disabledAt", disabled_reason AS "disabledReason"`;
+const COLUMNS = `${ENDPOINT_SETTINGS},
   (SELECT count(*)::int FROM delivery d WHERE d.endpoint_id = endpoint.id AND d.state = 'waiting') AS waiting`;
 
 /** Creates an endpoint; it is told what changes from now on. @param endpoint.sealedSecret encrypted */

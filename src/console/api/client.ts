@@ -13,7 +13,7 @@ export class ApiError extends Error {
   }
 }
 
-export type Method = 'GET' | 'POST' | 'DELETE';
+export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
 /**
  * Asks the admin interface. An answer 401 ends the session, which brings the sign-in back.

@@ -4,29 +4,12 @@ import type { Endpoints } from '../../flows/manage-endpoints.ts';
 import type { Database } from '../../infra/database.ts';
 import { ForbiddenAddressError } from '../../infra/outbound-address.ts';
 import { listAttempts } from '../../store/delivery-log.ts';
-import { DISABLED_REASONS, findEndpoint, listEndpoints } from '../../store/endpoints.ts';
+import { findEndpoint, listEndpoints } from '../../store/endpoints.ts';
+import { ATTEMPT_RESULTS, endpointOut } from '../endpoint-body.ts';
 import { Problem } from '../problem.ts';
 import { cutPage, nextCursorOut, pageLimit, time, timeOut } from '../query-fields.ts';
 import { defineRoute, int64, int64Out, type Route } from '../route.ts';
 
-const RESULTS = ['delivered', 'retry', 'exhausted'] as const;
-
-const endpointOut = z.strictObject({
-  id: int64Out,
-  url: z.string(),
-  types: z.array(z.enum(DELIVERED_TYPES)).nullable().meta({ description: 'null: every type' }),
-  athleteIds: z.array(int64Out).nullable().meta({ description: 'null: every athlete' }),
-  description: z.string(),
-  createdAt: timeOut,
-  succeededAt: timeOut.nullable(),
-  failingSince: timeOut.nullable().meta({ description: 'The first failure since the last success' }),
-  disabledAt: timeOut.nullable(),
-  disabledReason: z
-    .enum(DISABLED_REASONS)
-    .nullable()
-    .meta({ description: 'gone: it answered 410; failing: every delivery failed for five days; request: PATCH' }),
-  waiting: z.int().meta({ description: 'Deliveries that are not settled' }),
-});
 const secretOut = z.string().meta({ description: 'Shown this once; deliveries are signed with it' });
 const attemptOut = z.strictObject({
   id: int64Out,
@@ -40,7 +23,7 @@ const attemptOut = z.strictObject({
   status: z.int().nullable().meta({ description: 'null when there was no answer' }),
   error: z.string().nullable(),
   answer: z.string().nullable().meta({ description: 'The first kilobyte of it' }),
-  result: z.enum(RESULTS),
+  result: z.enum(ATTEMPT_RESULTS),
 });
 const queuedOut = z.strictObject({ changeId: z.uuid().meta({ description: 'The webhook-id of what is sent' }) });
 
@@ -176,7 +159,7 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
       access: 'read',
       params: endpointPath,
       query: z.strictObject({
-        result: z.enum(RESULTS).optional(),
+        result: z.enum(ATTEMPT_RESULTS).optional(),
         activityId: int64.optional(),
         limit: pageLimit,
         cursor: int64.optional(),
