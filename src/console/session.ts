@@ -6,6 +6,9 @@ export const access = signal<'unknown' | 'none' | 'read' | 'admin'>('unknown');
 /** Whether the service ended the session, which whoever looks did not ask for. */
 export const wasEnded = signal(false);
 
+/** Why nobody can sign in, in the service's words; empty when one can. */
+export const closedReason = signal('');
+
 /** Notes that the service takes whoever looks for nobody. */
 export function endSession(): void {
   wasEnded.value = wasEnded.peek() || mayLook();
