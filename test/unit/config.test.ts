@@ -242,6 +242,7 @@ describe('a placeholder of .env.example', () => {
   });
 });
 
+// cspell:ignore LIMT CLEINT
 describe('a variable PROVIDER_… that the service does not know', () => {
   it.each([
     ['PROVIDER_RATE_LIMT_CAPACITY', 'PROVIDER_RATE_LIMIT_CAPACITY'],

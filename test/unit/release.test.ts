@@ -6,10 +6,7 @@ import { settings } from '../support/manifests.ts';
 
 const root = join(import.meta.dirname, '../..');
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
-const { version, dependencies } = JSON.parse(read('package.json')) as {
-  version: string;
-  dependencies: { node: string };
-};
+const { version } = JSON.parse(read('package.json')) as { version: string };
 
 describe('the version in package.json', () => {
   it('is the lockfile’s, the one that the manifests deploy, and the newest release of the changelog', () => {
@@ -43,11 +40,5 @@ describe('npm version', () => {
     expect(deployVersion('data:\n  APP_IMAGE: a\n  APP_VERSION: 0.1.0\n  OTHER: b\n', '0.2.0')).toBe(
       'data:\n  APP_IMAGE: a\n  APP_VERSION: 0.2.0\n  OTHER: b\n',
     );
-  });
-});
-
-describe('.nvmrc', () => {
-  it('names the Node that npm ci brings', () => {
-    expect(read('.nvmrc').trim()).toBe(dependencies.node);
   });
 });
