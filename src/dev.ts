@@ -19,7 +19,7 @@ const READY_POLL_MS = 200;
 const PLACEHOLDER_OR_NOTHING = /^(<.*>)?$/;
 
 /**
- * The service for whoever changes it: restarted on every change below src and sql. Without a client id it runs against
+ * The service during development: restarted on every change below src and sql. Without a client id it runs against
  * a simulated provider and a database of its own, which live on through the restarts.
  * @param nodeOptions of the service's process, such as --inspect
  */

@@ -23,7 +23,7 @@ export interface AdminAuth {
   accessOf(request: Request): Promise<Access | undefined>;
   /** Refuses whoever lacks the access, and leaves in `response.locals` who asks. 'public' lets everyone through. */
   guard(needed: 'public' | 'write' | Access): RequestHandler;
-  /** There is no token, so nobody can sign in. */
+  /** There is no token, so no sign-in can succeed. */
   isClosed: boolean;
   /**
    * What the holder of a token may do; undefined when it is not one of ours, which is counted.
