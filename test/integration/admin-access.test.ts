@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { LIVE_EVENTS } from '../../src/http/event-stream.ts';
 import { ask, type Description, readDescription, send } from '../support/admin.ts';
+import { keepLog } from '../support/kept-log.ts';
 import { problemOf } from '../support/problem.ts';
 import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
 
@@ -227,6 +228,33 @@ describe('the summary of the event stream', () => {
 });
 
 describe('without ADMIN_TOKEN', () => {
+  it('the start line and both ways to sign in say that the admin interface is closed, and how to open it', async () => {
+    const { logger, lines } = keepLog('info');
+    const closed = await rig.startReplica({ ADMIN_TOKEN: '' }, undefined, { logger });
+    expect(lines.map((line) => JSON.parse(line)).find(({ message }) => message === 'service started')).toMatchObject({
+      console: 'closed; to open it, set ADMIN_TOKEN and restart',
+    });
+    const howToOpen =
+      'To open it, set ADMIN_TOKEN to a random string of at least 16 characters and restart the service.';
+    const page = await (await fetch(`${closed.url}/sign-in`)).text();
+    expect(page).toContain(howToOpen);
+    expect(page).not.toContain('<form');
+    for (const [path, body] of [
+      ['/api/admin/session', JSON.stringify({ token: ADMIN_TOKEN })],
+      ['/sign-in', new URLSearchParams({ token: ADMIN_TOKEN })],
+    ] as const) {
+      const headers = {
+        origin: closed.url,
+        ...(typeof body === 'string' ? { 'content-type': 'application/json' } : {}),
+      };
+      const response = await fetch(`${closed.url}${path}`, { method: 'POST', headers, body });
+      expect([response.status, await response.json()]).toEqual([
+        401,
+        expect.objectContaining({ type: 'about:blank#adminClosed', detail: expect.stringContaining(howToOpen) }),
+      ]);
+    }
+  });
+
   it('the admin interface is closed, a session cannot be begun, and the rest is served', async () => {
     const closed = await rig.startReplica({ ADMIN_TOKEN: '' });
     const get = (path: string, init?: RequestInit) => fetch(`${closed.url}${path}`, init);
