@@ -9,5 +9,5 @@ if (major < 22 || (major === 22 && minor < 18)) {
   process.exit(1);
 }
 if (existsSync('.env')) process.loadEnvFile('.env');
-const entries = { demo: './demo.ts', dev: './dev.ts' };
+const entries = { demo: './demo.ts', load: './demo.ts', dev: './dev.ts' };
 await import(entries[process.argv[2]] ?? './main.ts');
