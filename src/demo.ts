@@ -49,9 +49,11 @@ async function demo(): Promise<void> {
     RETURN_ORIGINS: `http://127.0.0.1:${appPort}`,
     OUTBOUND_ALLOW_PRIVATE: 'true',
     LOG_LEVEL: 'warn',
-    // The example application reads the feed at every event.
-    ...(load && { PROVIDER_RATE_LIMIT_CAPACITY: String(load.callsPerWindow), API_RATE_LIMIT: String(UNLIMITED) }),
-    THUMBNAIL_MAP_SOURCE: `${simulator.url}/tiles/{z}/{x}/{y}.png`,
+    ...(load && {
+      PROVIDER_RATE_LIMIT_CAPACITY: String(load.callsPerWindow),
+      API_RATE_LIMIT: String(UNLIMITED), // the example application reads the feed at every event
+      THUMBNAIL_MAP_SOURCE: 'none', // the simulator would spend its time on drawing tiles
+    }),
   });
   const logger = createLogger({ level: config.LOG_LEVEL, pretty: true });
   let storage: Storage | undefined;

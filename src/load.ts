@@ -17,6 +17,7 @@ export interface LoadOptions {
 const WINDOW_MINUTES = 15;
 const DOCUMENTED_CALLS = 600;
 const SAY_EVERY_MS = 5000;
+const LOOK_MS = 1000;
 const STORED_WITHIN_MS = 60_000;
 const ATHLETES_AT_ONCE = 500;
 /** One event in so many renames an activity that is there; the others are new activities. */
@@ -71,20 +72,19 @@ export async function runLoad(deps: LoadDependencies, options: LoadOptions): Pro
   await deps.subscribe();
   say(`4. watch it live: ${service.url}/admin   (token ${deps.adminToken})\n`);
   say('   time    events   stored  waiting   accepted p50 / p99    stored p50 / p99   (after the webhook was sent)');
-  const figures = watchStored(service);
-  const total = options.eventsPerMinute * options.minutes;
+  const figures: Figures = { events: 0, stored: 0, acceptedMs: [], storedMs: [], sentAt: new Map() };
   const startedAt = performance.now();
-  const report = () => say(lineOf(figures, performance.now() - startedAt));
-  const reporting = setInterval(report, SAY_EVERY_MS);
-  try {
-    await deliverAll(deps, figures, options, total);
-    const deadline = performance.now() + STORED_WITHIN_MS;
-    while (figures.sentAt.size > 0 && performance.now() < deadline) await pause(50);
-  } finally {
-    clearInterval(reporting);
-    figures.close();
+  let deliveredAt = Number.POSITIVE_INFINITY;
+  const delivering = deliverAll(deps, figures, options).then(() => {
+    deliveredAt = performance.now();
+  });
+  for (let isOver = false; !isOver; ) {
+    await Promise.race([pause(SAY_EVERY_MS), delivering.then(() => pause(LOOK_MS))]);
+    await lookWhatIsStored(service, figures);
+    say(lineOf(figures, performance.now() - startedAt));
+    const sinceMs = performance.now() - deliveredAt;
+    isOver = sinceMs > 0 && (figures.sentAt.size === 0 || sinceMs > STORED_WITHIN_MS);
   }
-  report();
   const missing = figures.sentAt.size;
   if (missing > 0) process.exitCode = 1;
   say(missing === 0 ? '\nEvery activity is stored.' : `\n${missing} activities are not stored yet.`);
@@ -122,42 +122,34 @@ interface Figures {
   stored: number;
   acceptedMs: number[];
   storedMs: number[];
-  /** When the webhook of each activity that is not stored yet was sent. */
+  /** When the webhook of each activity that is not stored yet was sent, in milliseconds since the epoch. */
   sentAt: Map<string, number>;
-  close(): void;
 }
 
-function watchStored({ hub }: Service): Figures {
-  const figures: Figures = {
-    events: 0,
-    stored: 0,
-    acceptedMs: [],
-    storedMs: [],
-    sentAt: new Map(),
-    close: () => unsubscribe(),
-  };
-  const unsubscribe = hub.on('activity', (id) => {
-    const sentAt = figures.sentAt.get(id);
-    if (sentAt === undefined) return;
+/** Looks which of the activities are stored by now, and notes how long that took. */
+async function lookWhatIsStored({ database }: Service, figures: Figures): Promise<void> {
+  const rows = await database.query<{ activity_id: string; fetched_at: Date }>(
+    'SELECT activity_id, fetched_at FROM activity WHERE activity_id = ANY ($1::bigint[])',
+    [[...figures.sentAt.keys()]],
+  );
+  for (const { activity_id: id, fetched_at: storedAt } of rows) {
+    figures.storedMs.push(storedAt.getTime() - (figures.sentAt.get(id) ?? 0));
     figures.sentAt.delete(id);
-    figures.stored += 1;
-    figures.storedMs.push(performance.now() - sentAt);
-  });
-  return figures;
+  }
+  figures.stored += rows.length;
 }
 
 /** Delivers the events evenly in time, whether or not earlier ones are answered. */
 async function deliverAll(
   { simulator }: LoadDependencies,
   figures: Figures,
-  { eventsPerMinute }: LoadOptions,
-  total: number,
+  { eventsPerMinute, minutes }: LoadOptions,
 ): Promise<void> {
   const { athletes } = simulator;
   const known: string[] = [];
   const startedAt = performance.now();
   const underWay: Promise<void>[] = [];
-  for (let n = 0; n < total; n += 1) {
+  for (let n = 0; n < eventsPerMinute * minutes; n += 1) {
     await pause(Math.max(0, startedAt + (n * 60_000) / eventsPerMinute - performance.now()));
     const athlete = athletes[n % athletes.length] as (typeof athletes)[number];
     const renamed = n % RENAME_EVERY === RENAME_EVERY - 1 ? known[n % known.length] : undefined;
@@ -180,7 +172,7 @@ async function deliverOne(
     return;
   }
   const { id } = simulator.addActivity(athleteId);
-  figures.sentAt.set(id, performance.now());
+  figures.sentAt.set(id, Date.now());
   const { ms } = await simulator.deliver({ object_id: id, owner_id: athleteId });
   figures.acceptedMs.push(ms);
   known.push(id);
