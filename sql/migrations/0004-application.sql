@@ -102,7 +102,8 @@ CREATE VIEW activity_sync.activities AS
   FROM public.activity a LEFT JOIN public.athlete u USING (athlete_id) LEFT JOIN public.thumbnail t USING (activity_id)
   WHERE u.hidden_since IS NULL;
 CREATE VIEW activity_sync.athletes AS
-  SELECT athlete_id AS id, external_id, name, state, scope, connected_at, updated_at FROM public.athlete;
+  SELECT athlete_id AS id, external_id, CASE WHEN hidden_since IS NULL THEN name END AS name, state, scope, connected_at, updated_at
+  FROM public.athlete;
 CREATE VIEW activity_sync.changes AS
   SELECT position AS cursor, id, type, at, athlete_id, external_id, activity_id, endpoint_id FROM public.change WHERE position IS NOT NULL;
 COMMENT ON SCHEMA activity_sync IS 'The application''s view of the copy; LISTEN activity_sync_changes says when to look.';

@@ -68,6 +68,8 @@ export function createApiGuard(options: {
       if (needed === 'write' && found.scope !== 'write')
         throw new Problem('forbidden', 'This token may only read; this request needs one with the scope write.');
       response.locals.apiToken = found.id;
+      response.locals.who = 'application';
+      response.locals.tokenName = found.name;
       response.set('Cache-Control', 'no-store');
       return limit(request, response, next);
     };

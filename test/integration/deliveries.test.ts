@@ -205,6 +205,27 @@ describe('a delivery to an endpoint', () => {
     expect(told()).toEqual(['1', '2', '2']);
   });
 
+  it('is made again of 10,000 changes at most: beyond that the answer is 409, and nothing is queued', async () => {
+    const since = new Date(rig.clock.now()).toISOString();
+    const changes = Array.from({ length: 10_001 }, (_, n) => ({ athleteId: String(n + 1), activityId: String(n + 1) }));
+    await rig.service.database.transaction((tx) =>
+      recordChanges(
+        tx,
+        changes.map((change) => ({ type: 'activity.deleted', ...change })),
+      ),
+    );
+    const { id } = await createEndpoint({ types: ['activity.deleted'] });
+    await app.call('PATCH', `/api/v1/endpoints/${id}`, { enabled: false });
+    const replay = () => app.call('POST', `/api/v1/endpoints/${id}/replay`, { since });
+    const refused = await replay();
+    expect([refused.status, refused.body.detail]).toEqual([409, expect.stringContaining('later since')]);
+    expect((await endpointNow(id)).waiting).toBe(0);
+    await rig.service.database.query(`DELETE FROM change WHERE type = 'activity.deleted' AND athlete_id = 1`);
+    expect((await replay()).body).toEqual({ queued: 10_000 });
+    expect((await replay()).body).toEqual({ queued: 0 });
+    expect((await endpointNow(id)).waiting).toBe(10_000);
+  });
+
   it('waits at no endpoint that hangs', async () => {
     await createEndpoint({ url: `${receiver.url}/hang` });
     await createEndpoint({ url: `${receiver.url}/works` });
