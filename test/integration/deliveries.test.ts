@@ -1,18 +1,21 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
 import { RETRY_DELAYS_MS } from '../../src/flows/send-delivery.ts';
+import { createSecretBox } from '../../src/infra/secret-box.ts';
 import { recordChanges } from '../../src/store/changes.ts';
 import { type Application, startApplication } from '../support/application.ts';
 import { type ClockedRig, startClockedRig } from '../support/clocked-rig.ts';
+import { keepLog } from '../support/kept-log.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
 
+const { logger, lines } = keepLog();
 let rig: ClockedRig;
 let app: Application;
 let receiver: Receiver;
 
 beforeAll(async () => {
-  rig = await startClockedRig({ OUTBOUND_ALLOW_PRIVATE: 'true', SERVICE_ROLES: 'web,delivery' });
+  rig = await startClockedRig({ OUTBOUND_ALLOW_PRIVATE: 'true', SERVICE_ROLES: 'web,delivery' }, { logger });
   app = await startApplication(rig);
 });
 afterAll(() => rig.close());
@@ -187,6 +190,28 @@ describe('a delivery to an endpoint', () => {
     expect((await endpointNow(id)).disabledAt).toBeNull();
     await advance(0.2 * 86_400_000);
     await until(async () => (await endpointNow(id)).disabledReason === 'failing', 'the end');
+  });
+
+  it('waits, and is no failure of the endpoint, while no key of ours opens its secret', async () => {
+    const { id, secret } = await createEndpoint();
+    const { database } = rig.service;
+    const rightKey = (await database.query<{ secret: string }>('SELECT secret FROM endpoint'))[0]?.secret;
+    await database.query('UPDATE endpoint SET secret = $1', [createSecretBox(['ab'.repeat(32)]).seal(secret)]);
+    lines.splice(0);
+    for (const athleteId of ['55', '56', '57']) await record(athleteId, athleteId);
+    const postponed = async () =>
+      (await database.query(`SELECT FROM delivery_queue() WHERE waiting AND start_after > sync_now()`)).length;
+    await until(async () => (await postponed()) === 3, 'the wait of the deliveries');
+    expect([await attemptsOf(id), await endpointNow(id)]).toEqual([
+      [],
+      expect.objectContaining({ waiting: 3, failingSince: null, disabledAt: null }),
+    ]);
+    const errors = lines.map((line) => JSON.parse(line)).filter(({ level }) => level === 'error');
+    expect(errors).toEqual([expect.objectContaining({ component: 'delivery', postponed: 1 })]);
+    await database.query('UPDATE endpoint SET secret = $1', [rightKey]);
+    await advance(60_000);
+    await receiver.untilCalls(3);
+    expect(told().sort()).toEqual(['55', '56', '57']);
   });
 
   it('is made again of everything since a time, behind what waits', async () => {
