@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ask, readDescription } from '../support/admin.ts';
 import { type Application, applicationWith, startApplication } from '../support/application.ts';
-import { type Rig, startRig } from '../support/service.ts';
+import { cookieOf, type Rig, startRig } from '../support/service.ts';
 import { untilThumbnail } from '../support/thumbnails.ts';
 
 let rig: Rig;
@@ -105,6 +105,32 @@ describe('a connect link', () => {
   it('brings a user back who denied access', async () => {
     const { end } = await connectBy(await linkFor('user-2'), 'no');
     expect(end.href).toBe('https://app.example.com/back?tab=1&status=denied');
+  });
+
+  it('is kept by the page that says that the athlete was not connected: they come back to the application', async () => {
+    const link = await linkFor('user-7');
+    const { id } = rig.simulator.addAthlete({ name: 'Ada Runner' });
+    const begun = await fetch(link, { redirect: 'manual' });
+    const consent = new URL(begun.headers.get('location') ?? '');
+    consent.search += `&auto=1&athlete=${id}`;
+    const granted = await fetch(consent, { redirect: 'manual' });
+    const back = new URL(granted.headers.get('location') ?? '');
+    const comeBack = async (cookie: string) => {
+      const headers = { cookie, accept: 'text/html' };
+      const response = await fetch(`${rig.service.url}${back.pathname}${back.search}`, { headers });
+      const again = /href="([^"]+)">connect again/.exec(await response.text())?.[1];
+      return { status: response.status, again };
+    };
+    rig.simulator.faults.add({ kind: 'status', status: 500, match: { path: /oauth\/token/ } });
+    const failed = await comeBack(cookieOf(begun));
+    rig.simulator.faults.clear();
+    const { search } = new URL(link);
+    expect(failed).toEqual({ status: 502, again: `/api/provider/connect${search}` });
+    // The state was used; another browser learns no link from it.
+    expect(await comeBack(cookieOf(begun))).toEqual({ status: 400, again: `/api/provider/connect${search}` });
+    expect(await comeBack('')).toEqual({ status: 400, again: '/api/provider/connect' });
+    const { end } = await connectBy(`${rig.service.url}${failed.again}`);
+    expect([end.origin, end.searchParams.get('status')]).toEqual(['https://app.example.com', 'connected']);
   });
 
   it('is refused for an origin that is not the application’s, and with a changed signature', async () => {
