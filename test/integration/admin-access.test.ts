@@ -19,6 +19,23 @@ afterAll(() => rig.close());
 const concrete = (path: string) => path.replace(/\{[a-zA-Z]+\}/g, '424242');
 const admin = () => description.operations.filter(({ operation }) => operation.security !== undefined);
 
+it('who may only look asks the provider at most once in some seconds, answered or refused', async () => {
+  const subscriptionCalls = () => rig.simulator.calls.filter(({ path }) => path.includes('push_subscriptions')).length;
+  const look = async (path: string) => {
+    const answers = Array.from({ length: 20 }, () => send(rig, 'GET', path, { authorization: `Bearer ${READ_TOKEN}` }));
+    return [...new Set((await Promise.all(answers)).map(({ status }) => status))];
+  };
+  rig.simulator.faults.add({ kind: 'status', status: 503, match: { path: /push_subscriptions/ } });
+  expect([await look('/api/admin/webhooks'), await look('/api/admin/webhooks')]).toEqual([[502], [502]]);
+  rig.simulator.faults.clear();
+  expect(subscriptionCalls()).toBe(1);
+  expect(await look('/api/admin/webhooks/doctor')).toEqual([200]);
+  expect(await look('/api/admin/webhooks/doctor')).toEqual([200]);
+  expect(subscriptionCalls()).toBe(2);
+  expect((await ask(rig, 'GET', '/api/admin/webhooks')).status).toBe(200);
+  expect(subscriptionCalls()).toBe(3);
+});
+
 describe('every endpoint of the admin interface', () => {
   it('is in the OpenAPI document', () => {
     expect(admin().map(({ method, path }) => `${method} ${path}`)).toEqual(
