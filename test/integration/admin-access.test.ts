@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { LIVE_EVENTS } from '../../src/http/event-stream.ts';
 import { ask, type Description, readDescription, send } from '../support/admin.ts';
+import { metric } from '../support/metric.ts';
 import { problemOf } from '../support/problem.ts';
 import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
 
@@ -109,6 +110,13 @@ describe('every endpoint of the admin interface', () => {
       expect(allow.includes('HEAD')).toBe(known.includes('GET'));
       await response.arrayBuffer();
     }
+  });
+
+  it('counts methods that no route has as one', async () => {
+    const series = (method: string) =>
+      metric(rig.service.url, `activity_sync_http_requests_total{route="/style.css",method="${method}",code="405"}`);
+    for (const method of ['PROPFIND', 'MKCOL', 'PUT']) await (await send(rig, method, '/style.css')).arrayBuffer();
+    expect([await series('other'), await series('PROPFIND')]).toEqual([3, undefined]);
   });
 
   it('answers HEAD as GET without a body', async () => {

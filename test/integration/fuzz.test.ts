@@ -45,7 +45,7 @@ it('answers any request as its description says, and never with a server error',
   const counts = new Map<string, number>();
   const wrong: string[] = [];
   const startedAt = performance.now();
-  const rssBefore = await readRssMb();
+  const rssMb = [await readRssMb()];
   for (let sent = 0; sent < REQUESTS; sent += BATCH) {
     const secrets = await makeSecrets();
     const batch = fc.sample(fuzzRequests(operations), { seed: SEED + sent, numRuns: Math.min(BATCH, REQUESTS - sent) });
@@ -56,11 +56,13 @@ it('answers any request as its description says, and never with a server error',
       const faults = faultsOf(one, answer, description);
       if (faults.length > 0) wrong.push(`${show(one)}: ${faults.join('; ')}`);
     }
+    rssMb.push(await readRssMb());
   }
   if (process.env.FUZZ_REQUESTS !== undefined) {
     const seconds = Math.round((performance.now() - startedAt) / 1000);
     const kinds = [...counts].sort().map(([status, count]) => `${status}: ${count}`);
-    const rss = `RSS of the service ${rssBefore} MB before, ${await readRssMb()} MB after`;
+    const [before, half, after] = [rssMb[0], rssMb[Math.floor(rssMb.length / 2)], rssMb.at(-1)];
+    const rss = `RSS of the service ${before} MB before, ${half} MB half way, ${after} MB after`;
     process.stdout.write(`${REQUESTS} requests with seed ${SEED} in ${seconds} s; ${kinds.join(', ')}; ${rss}\n`);
   }
   const log = wrong.length === 0 ? [] : service.output().match(/.*(request failed|not stored|unforeseen).*/g);
