@@ -701,7 +701,7 @@ CREATE TABLE audit_entry (
   status integer,
   athlete_id bigint,
   CONSTRAINT audit_entry_pkey PRIMARY KEY (id),
-  CONSTRAINT audit_entry_who_known CHECK (who = ANY (ARRAY['admin'::text, 'read'::text, 'session'::text, 'nobody'::text]))
+  CONSTRAINT audit_entry_who_known CHECK (who = ANY (ARRAY['admin'::text, 'read'::text, 'session'::text, 'application'::text, 'nobody'::text]))
 );
 
 CREATE TABLE browser_session (
@@ -1011,6 +1011,8 @@ CREATE INDEX activity_fetch_job_by_outcome ON public.activity_fetch_job USING bt
 
 CREATE INDEX activity_fetch_job_of_athlete ON public.activity_fetch_job USING btree (athlete_id, outcome, id DESC) INCLUDE (reason);
 
+CREATE INDEX activity_fetched ON public.activity USING btree (fetched_at);
+
 CREATE INDEX activity_newest ON public.activity USING btree (start_date DESC, activity_id DESC);
 
 CREATE INDEX activity_of_athlete ON public.activity USING btree (athlete_id, start_date DESC, activity_id DESC);
@@ -1046,6 +1048,8 @@ CREATE INDEX delivery_line ON public.delivery USING btree (endpoint_id, line, id
 CREATE INDEX delivery_of_activity ON public.delivery USING btree (activity_id, id);
 
 CREATE INDEX delivery_of_athlete ON public.delivery USING btree (athlete_id);
+
+CREATE INDEX delivery_of_change ON public.delivery USING btree (endpoint_id, change_id) WHERE (state = 'waiting'::text);
 
 CREATE INDEX delivery_settled ON public.delivery USING btree (settled_at) WHERE (state <> 'waiting'::text);
 

@@ -2,6 +2,7 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypt
 import type { Request, RequestHandler, Response } from 'express';
 import type { Database } from '../infra/database.ts';
 import { deleteSession, findSession, saveSession } from '../store/sessions.ts';
+import { bearerOf } from './bearer.ts';
 import { defineCookie } from './cookies.ts';
 import { Problem } from './problem.ts';
 import type { RefusedTries } from './refused-tries.ts';
@@ -79,7 +80,7 @@ export function createAdminAuth(options: {
 
   // Only a bearer token takes a session's place: a browser may send other credentials along, such as a proxy's.
   const identify = async (request: Request): Promise<{ access: Access | undefined; bySession: boolean }> => {
-    const bearer = /^Bearer ([^\s]+)$/i.exec(request.get('authorization') ?? '')?.[1];
+    const bearer = bearerOf(request);
     return bearer === undefined
       ? { access: await accessOfSession(request), bySession: true }
       : { access: accessOfToken(bearer, request), bySession: false };

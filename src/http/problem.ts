@@ -135,7 +135,8 @@ interface HttpError {
   limit: number;
 }
 
-function toProblem(error: unknown): Problem {
+/** The answer to whatever was thrown. */
+export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   const { type, status, message, limit } = error as Partial<HttpError>;
   if (type === 'entity.too.large')

@@ -49,12 +49,12 @@ export async function revokeApiToken(database: Queryable, id: Int64): Promise<bo
 export async function findApiToken(
   database: Queryable,
   digest: Buffer,
-): Promise<{ id: Int64; scope: TokenScope } | undefined> {
-  const [row] = await database.query<{ id: Int64; scope: TokenScope; noted: boolean }>(
-    `SELECT id, scope, coalesce(last_used_at > sync_now() - interval '1 minute', false) AS noted
+): Promise<{ id: Int64; name: string; scope: TokenScope } | undefined> {
+  const [row] = await database.query<{ id: Int64; name: string; scope: TokenScope; noted: boolean }>(
+    `SELECT id, name, scope, coalesce(last_used_at > sync_now() - interval '1 minute', false) AS noted
      FROM api_token WHERE digest = $1 AND revoked_at IS NULL`,
     [digest],
   );
   if (row && !row.noted) await database.query('UPDATE api_token SET last_used_at = sync_now() WHERE id = $1', [row.id]);
-  return row && { id: row.id, scope: row.scope };
+  return row && { id: row.id, name: row.name, scope: row.scope };
 }

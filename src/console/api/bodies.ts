@@ -148,7 +148,7 @@ export interface Finding {
 export interface AuditEntry {
   id: string;
   at: string;
-  who: 'admin' | 'read' | 'session' | 'nobody';
+  who: 'admin' | 'read' | 'session' | 'application' | 'nobody';
   action: string;
   target: string | null;
   detail: Record<string, unknown>;

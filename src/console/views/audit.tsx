@@ -33,7 +33,13 @@ export function AuditView() {
   );
 }
 
-const WHO = { admin: 'admin token', read: 'read token', session: 'browser session', nobody: 'nobody' };
+const WHO = {
+  admin: 'admin token',
+  read: 'read token',
+  session: 'browser session',
+  application: 'application',
+  nobody: 'nobody',
+};
 
 function particularsOf(detail: AuditEntry['detail']): string {
   return Object.entries(detail)
@@ -49,7 +55,7 @@ const COLUMNS: readonly Column<AuditEntry>[] = [
     cell: ({ action, who, target, detail }) => (
       <>
         <code>
-          <Breakable text={action.replace('/api/admin/', '')} />
+          <Breakable text={action.replace(/\/api\/(admin|v1)\//, '')} />
         </code>
         {/* What a narrow screen has no columns for. */}
         <span class="narrow faint">{[WHO[who], target, particularsOf(detail)].filter(Boolean).join(' · ')}</span>

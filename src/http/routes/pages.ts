@@ -4,6 +4,7 @@ import type { Database } from '../../infra/database.ts';
 import { listActivities } from '../../store/activities.ts';
 import { findThumbnail } from '../../store/thumbnails.ts';
 import { type AdminAuth, adminClosed, CHALLENGE, refuseForeignOrigin } from '../admin-auth.ts';
+import { sendThumbnail } from '../etag.ts';
 import { renderActivitiesPage } from '../pages/activities-page.ts';
 import { renderPage, STYLE, STYLE_PATH } from '../pages/page.ts';
 import { Problem, refuseOtherMethods } from '../problem.ts';
@@ -42,13 +43,7 @@ export function createPagesRouter(deps: PageDependencies): Router {
   });
   router.get(PICTURE_PATH, mayLook, async (request, response) => {
     const id = toInt64(request.params.id);
-    const thumbnail = id === undefined ? undefined : await findThumbnail(deps.database, id);
-    if (!thumbnail) throw new Problem('notFound', 'There is no such picture.');
-    response
-      .set('Cache-Control', 'private, no-cache')
-      .set('ETag', thumbnail.etag)
-      .type('image/png')
-      .send(thumbnail.png);
+    sendThumbnail(request, response, id === undefined ? undefined : await findThumbnail(deps.database, id));
   });
   router.get('/sign-in', (_request, response) => {
     response.send(renderPage('Sign in', deps.auth.isClosed ? CLOSED : SIGN_IN_FORM));

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { DELIVERED_TYPES } from '../../domain/change.ts';
-import type { Endpoints } from '../../flows/manage-endpoints.ts';
+import { EndpointLimitError, type Endpoints } from '../../flows/manage-endpoints.ts';
 import type { Database } from '../../infra/database.ts';
 import { ForbiddenAddressError } from '../../infra/outbound-address.ts';
 import { listAttempts } from '../../store/delivery-log.ts';
@@ -75,8 +75,9 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
       }),
       responses: {
         201: { description: 'Created', schema: z.strictObject({ ...endpointOut.shape, secret: secretOut }) },
+        409: { description: 'There are as many endpoints as are served' },
       },
-      handle: async ({ body }) => ({ status: 201, body: await withCheckedUrl(() => endpoints.create(body)) }),
+      handle: async ({ body }) => ({ status: 201, body: await explained(() => endpoints.create(body)) }),
     }),
     defineRoute({
       method: 'get',
@@ -97,7 +98,7 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
       responses: { 200: { description: 'As it is now', schema: endpointOut }, 404: NO_ENDPOINT },
       handle: async ({ params: { id }, body }) => ({
         status: 200,
-        body: found(await withCheckedUrl(() => endpoints.update(id, body)), id),
+        body: found(await explained(() => endpoints.update(id, body)), id),
       }),
     }),
     defineRoute({
@@ -146,10 +147,11 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
       responses: {
         202: { description: 'Queued', schema: z.strictObject({ queued: z.int() }) },
         404: NO_ENDPOINT,
+        409: { description: 'More changes than are sent again at once' },
       },
       handle: async ({ params: { id }, body: { since } }) => ({
         status: 202,
-        body: { queued: found(await endpoints.replay(id, since), id) },
+        body: { queued: found(await explained(() => endpoints.replay(id, since)), id) },
       }),
     }),
     defineRoute({
@@ -202,10 +204,11 @@ function found<T>(value: T | undefined, id: string): T {
   return value;
 }
 
-async function withCheckedUrl<T>(work: () => Promise<T>): Promise<T> {
+async function explained<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
+    if (error instanceof EndpointLimitError) throw new Problem('conflict', error.message);
     if (!(error instanceof ForbiddenAddressError)) throw error;
     throw new Problem('badRequest', `Nothing is sent to this url: ${error.message}.`, {
       errors: [{ field: 'body.url', message: error.message }],
