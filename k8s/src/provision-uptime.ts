@@ -39,7 +39,7 @@ const USAGE = `Brings the uptime monitor to the state of k8s/monitoring/uptime-m
  * Brings Uptime Kuma to a declared state: the account on a first visit, the notification, and one HTTP(s) monitor for
  * each site with the notification enabled. What it does not declare stays untouched, and nothing is deleted.
  * @returns one sentence for each change; empty when all was as declared
- * @throws UptimeKumaError when Uptime Kuma refuses, or when a declared name stands there twice
+ * @throws UptimeKumaError when Uptime Kuma refuses, or when a declared name exists there twice
  */
 export async function provisionUptime(
   server: { url: string; username: string; password: string; timeoutMs?: number },

@@ -1,6 +1,6 @@
 import type { Resource } from './read-layers.ts';
 
-/** Where the schema of a resource comes from; kinds that nobody publishes a package for have none. */
+/** Where the schema of a resource comes from; kinds without a published package have none. */
 const PACKAGES: Record<string, string> = {
   v1: 'kubernetes-models',
   'apps/v1': 'kubernetes-models',

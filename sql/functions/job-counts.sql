@@ -28,7 +28,7 @@ BEGIN
 END
 $$;
 
--- Not DELETE: it would not see the sums of a compaction that ends meanwhile.
+-- Not DELETE: it would not see the sums of a compaction that ends while it runs.
 CREATE OR REPLACE FUNCTION forget_job_counts() RETURNS trigger LANGUAGE plpgsql
 AS $$
 BEGIN

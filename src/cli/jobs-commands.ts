@@ -58,12 +58,12 @@ export function addJobsCommands(program: Command, terminal: Terminal): void {
       if (page.nextCursor) terminal.note(`\nMore: --cursor ${page.nextCursor}`);
     });
 
-  withFilter(jobs.command('retry').description('run a finished job again, or all that fit'), ['failed', 'done'])
+  withFilter(jobs.command('retry').description('run a finished job again, or all that match'), ['failed', 'done'])
     .argument('[jobId]', 'one job')
     .addHelpText('after', '\nExamples:\n  npm run jobs -- retry 17\n  npm run jobs -- retry --status failed')
     .action(async (jobId: string | undefined, options: FilterOptions) => {
       if ((jobId === undefined) === (options.status === undefined))
-        throw new CommandError('Give either a job id, or --status failed (or done) for all that fit.', EXIT.usage);
+        throw new CommandError('Give either a job id, or --status failed (or done) for all that match.', EXIT.usage);
       refuseFilterOfOne(jobId, options);
       const service = await mustFindService(options.url);
       if (jobId !== undefined) {
@@ -77,7 +77,7 @@ export function addJobsCommands(program: Command, terminal: Terminal): void {
       else terminal.print(`${retried} ${retried === 1 ? 'job runs' : 'jobs run'} again.`);
     });
 
-  withFilter(jobs.command('purge').description('delete all jobs of a status that fit'), [...STATUSES])
+  withFilter(jobs.command('purge').description('delete all jobs of a status that match'), [...STATUSES])
     .option('--older-than <hours>', 'only jobs last updated longer ago')
     .addHelpText('after', '\nExample:\n  npm run jobs -- purge --status done --older-than 48')
     .action(async (options: FilterOptions & { olderThan?: string }) => {

@@ -58,7 +58,7 @@ const FORESEEN = [CommandError, ProviderError, MigrationError, EmbeddedPostgresE
 function messageOf(error: unknown): string {
   const { message, code, stack } = error as Error & { code?: unknown };
   if (FORESEEN.some((kind) => error instanceof kind)) return message;
-  // A database that is away or refuses: its message suffices.
+  // A database that is unreachable or refuses: its message suffices.
   if (typeof code === 'string') return `the database or network refused: ${message || code}`;
   return stack ?? message;
 }

@@ -34,8 +34,8 @@ export function addSyncCommand(program: Command, terminal: Terminal): void {
     .option('--before <time>', 'only activities that start earlier (default: now)')
     .option('--force', 'fetch again what is stored already')
     .option('--wait', 'show the progress until it has ended')
-    .option('--follow <syncId>', 'show the progress of a sync that was begun before')
-    .option('--cancel <syncId>', 'cancel a sync, and remove what it queued and nobody has begun')
+    .option('--follow <syncId>', 'show the progress of a sync that was started before')
+    .option('--cancel <syncId>', 'cancel a sync, and remove those of its jobs that have not started')
     .option('--list', 'list the newest syncs')
     .option('--url <url>', 'address of the running service (default: NEXT_PUBLIC_BASE_URL, then PORT on this machine)')
     .option('--json', 'print JSON')
@@ -91,7 +91,7 @@ async function run(
   terminal.print(`Sync ${id} has begun. Follow it: npm run sync -- --follow ${id}`);
 }
 
-/** Shows the progress until the sync has ended; a service that restarts meanwhile is waited for. */
+/** Shows the progress until the sync has ended; waits for a service that restarts. */
 async function follow(service: SyncService, id: string, terminal: Terminal): Promise<SyncProgress> {
   const interrupted = new AbortController();
   const interrupt = () => interrupted.abort();

@@ -2,7 +2,7 @@ import { type Int64, MAX_INT64, toInt64 } from '../domain/int64.ts';
 import { toEpochSeconds } from '../domain/moment.ts';
 import { CommandError, EXIT } from './command-error.ts';
 
-/** What a sync is asked for. */
+/** What a sync covers. */
 export interface SyncInput {
   athleteId: Int64 | undefined;
   afterS: number | undefined;

@@ -2,7 +2,7 @@ import type { SyncProgress } from '../flows/sync-progress.ts';
 
 const WIDTH = 24;
 
-/** How a sync stands, in one line with a bar. */
+/** A sync's progress, in one line with a bar. */
 export function toProgressLine(sync: SyncProgress, now = Date.now()): string {
   const done = sync.fetched + sync.fetchesFailed;
   const lists = sync.athletes.total - sync.athletes.listed - sync.athletes.failed;

@@ -3,14 +3,14 @@ import { redactSecrets } from '../infra/logger.ts';
 
 /** Writes results to standard output, everything else to standard error; no secret reaches either. */
 export interface Terminal {
-  /** Whether a person looks at standard error, so that a line may be drawn anew. */
+  /** Whether standard error is a terminal, so that a line may be redrawn. */
   readonly isInteractive: boolean;
   print(text: string): void;
   /** A result as one JSON document. */
   printJson(value: unknown): void;
   /** A remark that is no part of the result. */
   note(text: string): void;
-  /** Draws the last line of standard error anew. An empty text removes it. */
+  /** Redraws the last line of standard error. An empty text removes it. */
   redraw(text: string): void;
 }
 

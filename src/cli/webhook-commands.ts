@@ -45,7 +45,7 @@ Examples:
     else terminal.print(tableOf(subscriptions));
   });
 
-  add('create', 'create the subscription; the provider validates the callback meanwhile')
+  add('create', 'create the subscription; the provider validates the callback during the call')
     .option('--callback-url <url>', `address of the webhook handler (default: NEXT_PUBLIC_BASE_URL${WEBHOOK_PATH})`)
     .action(async (options: WhereOptions & { callbackUrl?: string }) => {
       await createSubscription(options, terminal);

@@ -21,7 +21,7 @@ export function noteServerTime(date: string | null): void {
   offsetMs = Math.abs(difference) > TOLERANCE_MS ? difference : 0;
 }
 
-/** Lets the clock go; it stands while the page is hidden. */
+/** Starts the clock; it stops while the page is hidden. */
 export function startClock(): void {
   const tick = () => {
     if (!document.hidden) now.value = serviceTime();

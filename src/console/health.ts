@@ -138,7 +138,7 @@ function judgeBudget({ budget, stats }: Overview, now: number): Judgement | unde
 
 function whyBlocked({ daily }: Overview['budget']): string {
   const isDaySpent = daily.limit !== null && daily.used >= daily.limit;
-  return isDaySpent ? 'the provider’s limit for the day is reached' : 'the provider asked for a pause';
+  return isDaySpent ? 'the provider’s limit for the day is reached' : 'the provider requested a pause';
 }
 
 function workOf({ stats: { pending, working }, budget: { waiting } }: Overview): string {

@@ -4,7 +4,7 @@ import { ask } from './api/client.ts';
 import { serviceTime } from './clock.ts';
 import { mayLook } from './session.ts';
 
-/** What the service tells of as it happens; see GET /api/admin/events. */
+/** What the service notifies as it happens; see GET /api/admin/events. */
 export type LiveEvent = 'jobs' | 'budget' | 'activity' | 'athlete' | 'webhook' | 'sync';
 const EVENTS: readonly LiveEvent[] = ['jobs', 'budget', 'activity', 'athlete', 'webhook', 'sync'];
 
@@ -71,8 +71,8 @@ function open(): void {
   for (const event of EVENTS) source.addEventListener(event, (message) => hear(event, message.data));
 }
 
-// The browser connects again by itself, unless the service refused: then the session is looked at, and the
-// stream is opened anew.
+// The browser reconnects automatically, unless the service refused: then the session is checked and the stream
+// is opened again.
 function lost(): void {
   if (connection.peek() === 'paused') return;
   connection.value = 'connecting';

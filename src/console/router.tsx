@@ -32,7 +32,7 @@ export function addressOf(to: string): string {
   return `${BASE}${to === '/' ? '' : to}`;
 }
 
-/** A link below /admin that does not load the page anew; a new tab works as everywhere. */
+/** A link below /admin that does not reload the page; opening it in a new tab works as usual. */
 export function Link({
   to,
   children,

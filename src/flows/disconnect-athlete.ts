@@ -24,7 +24,7 @@ export function createDisconnectAthlete(deps: {
 }): DisconnectAthlete {
   return async (athleteId) => {
     if (!(await isAnythingKept(deps.database, athleteId))) {
-      // The request itself was written down, and may name somebody who was erased before.
+      // The audit recorded the request itself, and may name an athlete who was erased before.
       await deps.database.transaction((tx) => forgetAthleteInAudit(tx, athleteId));
       return undefined;
     }

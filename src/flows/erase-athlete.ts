@@ -12,7 +12,7 @@ import { eraseAthleteRows, lockForErasure } from '../store/erasure.ts';
 /**
  * Erases an athlete who withdrew access.
  * @param withdrawnAt when, by the provider's clock
- * @returns false when the athlete has connected again since: the withdrawal is an old one, and nothing is erased
+ * @returns false when the athlete has reconnected since: the withdrawal is an old one, and nothing is erased
  */
 export type EraseAthlete = (athleteId: Int64, withdrawnAt?: Date) => Promise<boolean>;
 
@@ -39,7 +39,7 @@ export function createEraseAthlete(deps: { database: Database; boss: PgBoss; log
       return rows;
     });
     if (!erased) {
-      deps.logger.warn('an old withdrawal of access was ignored: the athlete has connected again since', {
+      deps.logger.warn('old deauthorisation ignored, athlete has reconnected since', {
         component: 'erasure',
         athleteId,
       });

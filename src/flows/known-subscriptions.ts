@@ -52,7 +52,7 @@ export function createKnownSubscriptions(deps: {
     // A holder of its own for each try: the lease keeps this process out as well.
     if (!(await holdLease(database, 'subscription', randomUUID(), ASK_EVERY_MS))) return;
     await deps.askProvider();
-    logger.info('provider asked for the subscription, none was known', { component: 'webhook' });
+    logger.info('no subscription known, listed the provider’s', { component: 'webhook' });
   };
   return {
     refresh: () => {
@@ -66,7 +66,7 @@ export function createKnownSubscriptions(deps: {
       if (ids.size > 0)
         throw new UnknownSubscriptionError(`Subscription ${id} is not one that this service created or listed.`);
       ask().catch((error: Error) =>
-        logger.warn('provider could not be asked for the subscription', {
+        logger.warn('no subscription known, listing the provider’s failed', {
           component: 'webhook',
           error: error.message,
         }),

@@ -179,7 +179,7 @@ function checkLastEvent(
   return ageMs > SILENCE_MS && athletes > 0 ? fault(check, detail, nextStep) : fine(check, detail);
 }
 
-// Nobody may have had a reason to record or rename an activity yet.
+// The athletes may have had no reason to record or rename an activity yet.
 function isNew(listed: SubscriptionAnswer[] | ProviderError, now: number): boolean {
   const createdAt = listed instanceof ProviderError ? undefined : listed[0]?.created_at;
   return typeof createdAt === 'string' && now - Date.parse(createdAt) < HOUR_MS;

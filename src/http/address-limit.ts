@@ -16,7 +16,7 @@ export function limitTries(what: string): RequestHandler {
     standardHeaders: 'draft-8',
     legacyHeaders: false,
     skipSuccessfulRequests: true,
-    // Whoever sends the header without a proxy in between is not believed, and no reason to complain.
+    // A client that sends the header without a proxy in between is not believed, and no reason to complain.
     validate: { xForwardedForHeader: false },
     handler: () => {
       throw new Problem('tooManyRequests', `Too many tries ${what} from this address. Wait a minute.`, {

@@ -6,7 +6,7 @@ import { defineCookie } from './cookies.ts';
 import { Problem } from './problem.ts';
 import type { RefusedTries } from './refused-tries.ts';
 
-/** Who asks: an admin, somebody who may only look, or nobody. */
+/** A client's access: an admin, or read-only. */
 export type Access = 'admin' | 'read';
 
 export const SESSION_COOKIE = 'activity_sync_session';
@@ -21,7 +21,7 @@ export interface AdminAuth {
    * @throws Problem 429 after too many wrong tokens from its address
    */
   accessOf(request: Request): Promise<Access | undefined>;
-  /** Refuses whoever lacks the access, and leaves in `response.locals` who asks. 'public' lets everyone through. */
+  /** Refuses a client without the access, and leaves the client's access in `response.locals`. 'public' lets everyone through. */
   guard(needed: 'public' | 'write' | Access): RequestHandler;
   /**
    * What the holder of a token may do; undefined when it is not one of ours, which is counted.

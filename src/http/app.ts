@@ -8,7 +8,7 @@ import { createErrorHandler, refuseUnknownPath, showProblemsAs } from './problem
 /**
  * Puts routers behind the security headers, and errors into one form.
  * @param deps.first routers that count their requests themselves: the provider's deliveries
- * @param deps.trustedProxies how many proxies are believed about the address of whoever asks
+ * @param deps.trustedProxies how many proxies are believed about the client's address
  */
 export function createApp(deps: {
   first: Router[];
@@ -66,7 +66,7 @@ function countRequests(metrics: Metrics): RequestHandler {
     response.once('close', () => {
       const route = String(response.locals.routePath ?? request.route?.path ?? 'other');
       metrics.httpRequests.inc({ route, method: request.method, code: String(response.statusCode) });
-      // A stream lasts as long as somebody looks on.
+      // A stream lasts as long as its viewer stays.
       if (response.locals.isStream === true) return;
       metrics.httpDuration.observe({ route, method: request.method }, (performance.now() - startedAt) / 1000);
     });

@@ -34,7 +34,9 @@ export const applicationAthleteOut = z.strictObject({
   name: z.string().nullable(),
   state: z
     .enum(['healthy', 'reconnect', 'scope'])
-    .meta({ description: 'reconnect: send them to connect again; scope: they granted too little' }),
+    .meta({
+      description: 'reconnect: send them through a connect link again; scope: the granted scope is insufficient',
+    }),
   scope: z.string(),
   connectedAt: timeOut,
   updatedAt: timeOut,

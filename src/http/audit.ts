@@ -35,7 +35,7 @@ export interface Audit {
 const ATHLETE_PATH = /^\/api\/(admin|v1)\/athletes\/:id/;
 
 export function createAudit(database: Database, logger: Logger): Audit {
-  // The change is made by then: an entry without its result says less than one with it, but no lie.
+  // The change is already made: an entry without its result says less than one with it, but no lie.
   const end = async (id: Int64, result: AuditNote & { status: number }): Promise<void> => {
     try {
       await database.transaction((tx) => endAuditEntry(tx, id, result));

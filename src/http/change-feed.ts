@@ -49,7 +49,7 @@ export function createChangeFeed(deps: {
   const closing = new AbortController();
   const slots = createStreamSlots();
 
-  /** Resolves at the next change, after `ms`, or when nobody waits any more; `arm` it before looking. */
+  /** Resolves at the next change, after `ms`, or when the client is gone; `arm` it before looking. */
   const arm = (response: Response) => {
     let settle: () => void = () => undefined;
     const woken = new Promise<void>((resolve) => {

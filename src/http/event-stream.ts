@@ -29,7 +29,7 @@ export interface EventStream {
 }
 
 const QUIET_MS = 250; // at most four rounds a second
-const LOOK_MS = 2000; // figures also change without a notification: a job is claimed, a window turns
+const LOOK_MS = 2000; // figures also change without a notification: a job is claimed, a window rolls over
 const HEARTBEAT_MS = 15_000;
 const RETRY_MS = 2000;
 const ALWAYS_SERVED = 'admin';
@@ -119,7 +119,7 @@ export function createEventStream(deps: {
     return JSON.stringify(event === 'activity' ? { ids } : {});
   };
 
-  // A viewer that does not read is let go; its browser connects anew.
+  // A viewer that does not read is let go; its browser reconnects.
   const write = (viewer: Response, text: string): void => {
     if (!viewers.has(viewer)) return;
     if (viewer.writableLength > MAX_BACKLOG_BYTES) remove(viewer);
@@ -179,7 +179,7 @@ export function createEventStream(deps: {
         free();
       });
       response.once('close', () => remove(response));
-      // Whoever comes, for the first time or again, may have missed anything.
+      // A viewer that connects, for the first time or again, may have missed anything.
       send(response, LIVE_EVENTS, null, true).catch(warn);
       return true;
     },

@@ -65,7 +65,7 @@ export class Problem extends Error {
 /** How the problems of a request are shown to a person, in HTML; set where a browser may ask. */
 export type ProblemPage = (problem: Problem) => string;
 
-/** Shows problems of the requests that come by as a page to whoever prefers HTML to JSON, as a browser does. */
+/** Shows problems as a page to a client that prefers HTML to JSON, as a browser does. */
 export function showProblemsAs(page: ProblemPage): RequestHandler {
   return (request, response, next) => {
     response.vary('Accept');
@@ -97,7 +97,7 @@ export function refuseOtherMethods(...allow: readonly string[]): RequestHandler 
   };
 }
 
-/** Renders whatever was thrown. Only what nobody foresaw is an ERROR in the log. */
+/** Renders whatever was thrown. Only the unforeseen is an ERROR in the log. */
 export function createErrorHandler(deps: { logger: Logger; metrics: Metrics }): ErrorRequestHandler {
   return (error: unknown, request, response, next) => {
     if (response.headersSent) {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type Int64, toInt64 } from '../domain/int64.ts';
 
-/** How many rows a page has: 1 to 200, 50 unless asked for otherwise. */
+/** How many rows a page has: 1 to 200, 50 by default. */
 export const pageLimit = z
   .string()
   .regex(/^[0-9]{1,3}$/, 'must be a whole number from 1 to 200')
@@ -35,7 +35,7 @@ export const nextCursorOut = z
   .meta({ description: 'Give it back as cursor for the next page; null on the last one' });
 
 /**
- * Cuts a page out of rows that were read with one more than asked for.
+ * Cuts a page out of rows that were read with one more than requested.
  * @param cursorOf names a row, so that the next page begins behind it
  */
 export function cutPage<Row>(rows: readonly Row[], limit: number, cursorOf: (row: Row) => string) {

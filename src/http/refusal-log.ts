@@ -23,7 +23,7 @@ function describeRefusal(error: unknown): string {
   if (!(error instanceof Problem)) return 'its body is too large, broken off or unreadably compressed';
   if (error.code === 'forbidden') return error.message;
   const { title, errors = [] } = error.toJSON();
-  // What stands deeper is named by the sender.
+  // The sender chooses the names further down.
   const fields = new Set(errors.map(({ field }) => field.split('.').slice(0, 2).join('.')));
   return fields.size === 0 ? title : `${title}: ${[...fields].join(', ')}`;
 }

@@ -17,7 +17,7 @@ export interface Input<P extends Shape, Q extends Shape, B extends Shape> {
   response: Response;
 }
 
-/** What a handler returns; undefined when it has answered by itself (a picture, a stream, a redirect). */
+/** What a handler returns; undefined when it has already answered (a picture, a stream, a redirect). */
 export interface Answer {
   status: number;
   body: unknown;

@@ -27,12 +27,12 @@ export function checkSignature(
     );
   }
   if (Math.abs(now / 1000 - Number(time)) > TOLERANCE_S) {
-    throw new Problem('forbidden', `X-Strava-Signature is more than ${TOLERANCE_S} seconds old, or ahead of time.`);
+    throw new Problem('forbidden', `X-Strava-Signature is more than ${TOLERANCE_S} seconds old, or in the future.`);
   }
   const expected = createHmac('sha256', secret).update(`${time}.`).update(delivery.body).digest();
   const valid = signatures.some((signature) => {
     const given = Buffer.from(signature, 'hex');
     return given.length === expected.length && timingSafeEqual(given, expected);
   });
-  if (!valid) throw new Problem('forbidden', 'X-Strava-Signature does not fit the body.');
+  if (!valid) throw new Problem('forbidden', 'X-Strava-Signature does not match the body.');
 }

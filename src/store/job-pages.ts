@@ -29,7 +29,7 @@ export function outcomesOf(status: JobStatus | undefined): readonly (Outcome | n
 }
 
 /**
- * The ids of the jobs that fit, newest first.
+ * The ids of the jobs that match, newest first.
  * @param beforeId only ids below it: the last one of the page before
  * @param atMost written into the statement, since a plan for "some number" of rows would read them all; give few different ones
  */

@@ -15,7 +15,7 @@ export interface WebhookEventRow {
   aspect: Aspect;
   eventTime: Date;
   updates: Record<string, unknown>;
-  /** `stale`: older than the newest event handled; `refuted`: it asked for a deletion that was not true. */
+  /** `stale`: older than the newest event handled; `refuted`: the deletion it announced was not true. */
   result: LedgerResult;
   deliveries: number;
   receivedAt: Date;
@@ -146,7 +146,7 @@ export async function addAthleteEvent(
   return row && row.deliveries === 1 ? { id: row.id, receivedAt: row.received_at } : undefined;
 }
 
-/** Notes that what an event asked for was not true. */
+/** Notes that what an event announced was not true. */
 export async function refuteEvent(tx: Queryable, id: Int64): Promise<void> {
   await tx.query(`UPDATE webhook_event SET result = 'refuted' WHERE id = $1`, [id]);
 }

@@ -106,7 +106,7 @@ export class FetchWorker {
       const settlement = await this.#decide(run, until, signal);
       const ms = Math.round(performance.now() - startedAt);
       const result = await completer.settle(run, settlement, { until, signal });
-      // Only now is it known that the athlete was not erased meanwhile: no line names them after that.
+      // Only now is it known that the athlete was not erased during the run: no line names them after an erasure.
       logger.debug('run decided', { ...fieldsOf(run), settlement: settlement.kind, ms });
       this.#report(run, settlement, result, performance.now() - startedAt);
       return result;

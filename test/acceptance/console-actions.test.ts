@@ -223,12 +223,12 @@ describe('athletes', () => {
     expect((await rig.admin(`/api/admin/athletes/${athleteId}`)).status).toBe(404);
   });
 
-  it('who must connect again are shown with the way to do it', async () => {
+  it('who must reconnect are shown with the link to do it', async () => {
     await rig.service.database.query(`UPDATE athlete SET state = 'reconnect' WHERE athlete_id = $1`, [athleteId]);
     await open('/');
     await page.getByRole('link', { name: /must reconnect/ }).click();
     await page.getByRole('row').filter({ hasText: athleteId }).getByRole('link').click();
-    await page.getByRole('link', { name: 'Connect again' }).waitFor();
+    await page.getByRole('link', { name: 'Reconnect' }).waitFor();
   });
 });
 

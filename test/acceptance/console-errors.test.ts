@@ -97,13 +97,13 @@ describe('figures that could not be read anew', () => {
     await page.route(/\/api\/admin\/overview$/, (route) => route.fulfill(AWAY));
     await page.clock.runFor(LONG_MS);
     await page.getByText('The service’s status is unknown: its figures cannot be read.').waitFor();
-    await page.getByText('What stands below was read 1 min ago.').waitFor();
+    await page.getByText('What is shown below was read 1 min ago.').waitFor();
     expect(await page.getByText(/^All is well/).count()).toBe(0);
     expect(await findBarriers(page)).toEqual([]);
     await page.unroute(/\/api\/admin\/overview$/);
     await page.clock.runFor(10_000);
     await page.getByText(/^All is well/).waitFor();
-    expect(await page.getByText('What stands below was read').count()).toBe(0);
+    expect(await page.getByText('What is shown below was read').count()).toBe(0);
     await page.unrouteAll({ behavior: 'ignoreErrors' });
   });
 

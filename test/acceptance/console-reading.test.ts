@@ -139,7 +139,7 @@ describe('what is long, or read on a phone', () => {
   const LONG = 'Wolfeschlegelsteinhausenbergerdorff'.repeat(3);
   const onPhone = { viewport: NARROW };
 
-  it('stays on the screen: a name, and why an athlete must connect again', async () => {
+  it('stays on the screen: a name, and why an athlete must reconnect', async () => {
     const athleteId = await rig.connectAthlete(LONG);
     await rig.service.database.query(
       `UPDATE athlete SET state = 'reconnect', state_detail = $2 WHERE athlete_id = $1`,
@@ -155,7 +155,7 @@ describe('what is long, or read on a phone', () => {
     await read(
       `/athletes/${athleteId}`,
       async (page) => {
-        await page.getByText('They must connect again').or(page.getByText('the provider answered')).first().waitFor();
+        await page.getByText('they must reconnect').or(page.getByText('the provider answered')).first().waitFor();
         expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
       },
       onPhone,

@@ -119,7 +119,7 @@ describe('the console', () => {
       expect(await page.locator('#view').getByRole('button').count()).toBe(0);
       await page.getByRole('link', { name: 'Subscriptions' }).click();
       await page.getByText('nothing needs doing').waitFor();
-      expect(await page.locator('#view').getByRole('button').allTextContents()).toEqual(['Examine again']);
+      expect(await page.locator('#view').getByRole('button').allTextContents()).toEqual(['Re-run checks']);
     });
   });
 
@@ -212,7 +212,7 @@ describe('live', () => {
     });
   });
 
-  it('connects again by itself after the service has been away', async () => {
+  it('reconnects automatically after the service was unreachable', async () => {
     const replica = await rig.startReplica({ PORT: '0' });
     const opened = await openConsole(browser, replica.url, { at: '/jobs' });
     await opened.page.getByText('Live', { exact: true }).waitFor();

@@ -148,7 +148,7 @@ describe('an athlete who comes back from the provider', () => {
       expect([page.status, page.headers.get('content-type')]).toEqual([status, 'text/html; charset=utf-8']);
       const text = await page.text();
       expect(text).toContain(words);
-      expect(text).toContain('<a href="/api/provider/connect">connect again</a>');
+      expect(text).toContain('<a href="/api/provider/connect">reconnect</a>');
     }
     const client = await comeBack(changed(await consent(id), 'code', 'invented'), '198.51.100.6');
     expect([client.status, (await problemOf(client)).title]).toEqual([502, 'The provider refused']);

@@ -61,7 +61,7 @@ export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
         template: '/api/provider/webhook',
         body: event,
         public: true,
-        note: 'The same event once more:',
+        note: 'The same event again:',
       },
       { method: 'GET', template: '/api/provider/connect', public: true },
       {
@@ -200,7 +200,7 @@ export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
       },
       { method: 'DELETE', template: '/api/v1/endpoints/{id}', path: '/api/v1/endpoints/1' },
     ],
-    'How it stands': [
+    Status: [
       { method: 'GET', template: '/api/admin/budget' },
       { method: 'GET', template: '/api/admin/overview' },
       { method: 'GET', template: '/api/admin/history' },

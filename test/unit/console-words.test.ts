@@ -73,7 +73,7 @@ describe('the health banner', () => {
     expect(first(busy)).toMatchObject({ level: 'good', sentence: 'All is well; 7 jobs waiting, 2 running.' });
   });
 
-  it('takes a spent budget, and a pause that the provider asked for, for waiting', () => {
+  it('takes a spent budget, and a pause that the provider requested, for waiting', () => {
     expect(first(overviewWith({ stats: waiting }, { opensAt }))).toMatchObject({
       level: 'waiting',
       sentence: expect.stringMatching(/^Waiting for the budget until \d\d:15 [A-Z0-9+:-]+; 7 jobs will run then\.$/),
@@ -81,7 +81,7 @@ describe('the health banner', () => {
     expect(first(overviewWith({}, { opensAt })).level).toBe('good');
     expect(first(overviewWith({}, { blockedUntil: LATER }))).toMatchObject({
       level: 'waiting',
-      sentence: expect.stringMatching(/^Waiting until \d\d:15 [A-Z0-9+:-]+: the provider asked for a pause\.$/),
+      sentence: expect.stringMatching(/^Waiting until \d\d:15 [A-Z0-9+:-]+: the provider requested a pause\.$/),
     });
   });
 

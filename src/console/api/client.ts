@@ -50,7 +50,7 @@ async function send(
     if (signal?.aborted) throw error;
     throw new ApiError(
       0,
-      `The service cannot be reached. ${method === 'GET' ? 'It is asked again by itself.' : 'Try again.'}`,
+      `The service cannot be reached. ${method === 'GET' ? 'The page retries automatically.' : 'Try again.'}`,
     );
   }
 }

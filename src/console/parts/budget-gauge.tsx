@@ -15,7 +15,7 @@ const CAUSES: readonly [WaitCause, string][] = [
 const BACKGROUND_SHARE = 0.9;
 const PACED_OVER = 0.95;
 
-/** The window of the budget: what is used, what is kept for webhooks, and where the pace stands. */
+/** The window of the budget: what is used, what is kept for webhooks, and what the pace allows by now. */
 export function BudgetGauge({ budget }: { budget: Budget }) {
   const { capacity, used, backgroundUsed, window, daily, waiting } = budget;
   const start = Date.parse(window.start);

@@ -21,7 +21,7 @@ export function confirmed(asked: Omit<Question, 'answer'>): Promise<boolean> {
   });
 }
 
-/** The one dialog that asks; stands in the page once. */
+/** The confirmation dialog; the page has one. */
 export function ConfirmDialog() {
   const dialog = useRef<HTMLDialogElement>(null);
   const [typed, setTyped] = useState('');

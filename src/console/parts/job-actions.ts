@@ -38,7 +38,7 @@ export async function deleteJob({ id, status }: Job): Promise<boolean> {
   return done !== undefined;
 }
 
-/** Runs all jobs that fit again, after asking with their number. */
+/** Runs all jobs that match again, after asking with their number. */
 export function retryMatching(query: Query): Promise<void> {
   return changeMatching(query, 'Retry', 'Retry all', false, async () => {
     const { retried } = await ask<{ retried: number }>('POST', withQuery(`${JOBS}/retry`, query));
@@ -46,7 +46,7 @@ export function retryMatching(query: Query): Promise<void> {
   });
 }
 
-/** Fetches the activities of all jobs that fit, stored or not, after asking with their number. */
+/** Fetches the activities of all jobs that match, stored or not, after asking with their number. */
 export function forceMatching(query: Query): Promise<void> {
   return changeMatching(query, 'Re-fetch', 'Re-fetch all', false, async () => {
     const { forced } = await ask<{ forced: number }>('POST', withQuery(`${JOBS}/force`, query));
@@ -54,7 +54,7 @@ export function forceMatching(query: Query): Promise<void> {
   });
 }
 
-/** Deletes all jobs that fit, after asking with their number. */
+/** Deletes all jobs that match, after asking with their number. */
 export function deleteMatching(query: Query): Promise<void> {
   return changeMatching(query, 'Delete', 'Delete all', true, async () => {
     const { deleted } = await ask<{ deleted: number }>('DELETE', withQuery(JOBS, query));

@@ -18,7 +18,7 @@ export function Shown<Body>({
           <p role="alert">{error.message}</p>
           {data !== undefined && readAt !== undefined && (
             <p>
-              What stands below was read <Age at={new Date(readAt).toISOString()} />.
+              What is shown below was read <Age at={new Date(readAt).toISOString()} />.
             </p>
           )}
           {error.status !== 404 && !passesByItself(error) && (

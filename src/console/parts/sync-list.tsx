@@ -51,7 +51,7 @@ function SyncItem({ sync, onChange }: { sync: Sync; onChange: () => void }) {
         />
       )}
       <p class="faint">
-        {countOf(sync.listed, 'activity', 'activities')} listed, {formatCount(sync.queued)} asked for,{' '}
+        {countOf(sync.listed, 'activity', 'activities')} listed, {formatCount(sync.queued)} queued,{' '}
         {formatCount(sync.fetched)} fetched{sync.fetchesFailed > 0 && `, ${formatCount(sync.fetchesFailed)} failed`}
         {sync.athletes.total > 1 && `; lists of ${sync.athletes.listed} of ${sync.athletes.total} athletes read`}
         {open && sync.expectedEnd && (

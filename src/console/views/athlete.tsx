@@ -92,9 +92,9 @@ function StateNotice({ athlete: { state, stateDetail } }: { athlete: Athlete }) 
   return (
     <p class="notice bad">
       {state === 'reconnect'
-        ? 'The provider refuses their token: they must connect again.'
-        : 'They granted too little to read activities: they must connect again and leave the box ticked.'}{' '}
-      {stateDetail} <a href="/api/provider/connect">Connect again</a>
+        ? 'The provider refuses their token: they must reconnect.'
+        : 'Insufficient scope to read activities: they must reconnect and leave the box ticked.'}{' '}
+      {stateDetail} <a href="/api/provider/connect">Reconnect</a>
     </p>
   );
 }

@@ -66,7 +66,7 @@ export function JobsView() {
   );
 }
 
-/** What can be done to all jobs that fit the filter, with their number. */
+/** What can be done to all jobs that match the filter, with their number. */
 function BulkActions({ query }: { query: JobQuery }) {
   const count = useResource<{ count: number }>(withQuery('/api/admin/activity-jobs/count', query), ['jobs']);
   const matching = count.data?.count ?? 0;
@@ -81,7 +81,7 @@ function BulkActions({ query }: { query: JobQuery }) {
           : `${countOf(matching, 'job')} ${matching === 1 ? 'fits' : 'fit'}`}
       </span>
       {mayChange() && matching > 0 && query.status === undefined && (
-        <span class="faint">Choose a status to retry, fetch again or delete all that fit.</span>
+        <span class="faint">Choose a status to retry, fetch again or delete all that match.</span>
       )}
       {mayChange() && matching > 0 && query.status !== undefined && (
         <span class="actions">

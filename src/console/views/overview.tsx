@@ -17,7 +17,7 @@ import { Link, place } from '../router.tsx';
 const EVERY_MS = 10_000;
 const HOURS = ['1', '3', '24'];
 
-/** What whoever is on call looks at first: is all well, and if not, what is the matter. */
+/** What the operator on call looks at first: is all well, and if not, what is wrong. */
 export function OverviewView() {
   const read = useResource<Overview>('/api/admin/overview', ['webhook', 'athlete'], EVERY_MS);
   return (
@@ -72,7 +72,7 @@ function webhookFacts({ lastWebhookAt, lastHour }: Overview): ListOfFacts {
     ['Last one', <Age at={lastWebhookAt} />],
     ['Stored in an hour', formatCount(lastHour.stored.count)],
     ['Stored after', inSpread(lastHour.stored)],
-    ['Begun after', inSpread(lastHour.wait.webhook)],
+    ['Queue wait', inSpread(lastHour.wait.webhook)],
   ];
 }
 
@@ -100,6 +100,6 @@ function athleteFacts({ athletes }: Overview): ListOfFacts {
   return [
     ['Healthy', <Link to="/athletes?state=healthy">{formatCount(athletes.healthy)}</Link>],
     ['Must reconnect', <Link to="/athletes?state=reconnect">{formatCount(athletes.reconnect)}</Link>],
-    ['Granted too little', <Link to="/athletes?state=scope">{formatCount(athletes.scope)}</Link>],
+    ['Insufficient scope', <Link to="/athletes?state=scope">{formatCount(athletes.scope)}</Link>],
   ];
 }

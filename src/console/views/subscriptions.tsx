@@ -60,7 +60,7 @@ export function SubscriptionsView() {
         wide
         aside={
           <button type="button" class="small" onClick={doctor.reload}>
-            Examine again
+            Re-run checks
           </button>
         }
       >

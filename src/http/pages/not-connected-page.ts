@@ -1,7 +1,7 @@
 import type { Problem, ProblemCode } from '../problem.ts';
 import { escapeHtml, renderPage } from './page.ts';
 
-const AGAIN = '<a href="/api/provider/connect">connect again</a>';
+const AGAIN = '<a href="/api/provider/connect">reconnect</a>';
 
 // In the athlete's words: they know neither state nor code.
 const ADVICE: Partial<Record<ProblemCode, string>> = {

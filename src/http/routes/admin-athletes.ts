@@ -13,7 +13,7 @@ const athleteOut = z.strictObject({
   name: z.string().nullable(),
   state: z
     .enum(STATES)
-    .meta({ description: 'reconnect: the provider refuses their token; scope: they granted too little' }),
+    .meta({ description: 'reconnect: the provider refuses their token; scope: the granted scope is insufficient' }),
   stateDetail: z.string().nullable(),
   scope: z.string().meta({ description: 'What they granted' }),
   connectedAt: timeOut,

@@ -9,7 +9,7 @@ const entryOut = z.strictObject({
   at: timeOut,
   who: z
     .enum(['admin', 'read', 'session', 'nobody'])
-    .meta({ description: 'The token that was sent, a browser session, or nobody: wrong tokens of a minute' }),
+    .meta({ description: 'The token that was sent, a browser session, or "nobody" for a minute’s wrong tokens' }),
   action: z.string(),
   target: z.string().nullable(),
   detail: z.record(z.string(), z.unknown()),

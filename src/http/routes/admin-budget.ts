@@ -3,7 +3,7 @@ import type { WaitCause } from '../../store/job-waits.ts';
 import { budgetOut, toBudgetBody } from '../budget-body.ts';
 import { defineRoute, type Route } from '../route.ts';
 
-/** The provider's budget as it stands. */
+/** The provider's budget as it is now. */
 export function adminBudgetRoutes(deps: {
   budget: Budget;
   readWaits: () => Promise<Record<WaitCause, number>>;

@@ -12,7 +12,7 @@ export function adminEventRoutes(deps: { stream: EventStream }): Route[] {
         'Server-sent events: jobs (statistics), budget, activity (ids; null: any), athlete, webhook, sync; and beat every two seconds while the figures can be read. At most four rounds a second; on every connection all of them',
       access: 'read',
       responses: {
-        200: { description: 'A stream that does not end by itself', contentType: 'text/event-stream' },
+        200: { description: 'A stream without an end', contentType: 'text/event-stream' },
         503: { description: 'Too many viewers at this process, or by this token or session' },
       },
       handle: ({ request, response }) => {

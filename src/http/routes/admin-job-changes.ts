@@ -41,7 +41,7 @@ export function adminJobChangeRoutes(deps: {
     defineRoute({
       method: 'delete',
       path: '/api/admin/activity-jobs',
-      summary: 'Delete all jobs that fit; a deleted working job’s result is not saved',
+      summary: 'Delete all jobs that match; a deleted working job’s result is not saved',
       access: 'admin',
       query: z.strictObject({
         status: z.enum(STATUSES),
@@ -60,7 +60,7 @@ export function adminJobChangeRoutes(deps: {
     defineRoute({
       method: 'post',
       path: '/api/admin/activity-jobs/retry',
-      summary: 'Run all finished jobs again that fit',
+      summary: 'Retry all finished jobs that match',
       access: 'admin',
       query: z.strictObject({
         status: z.enum(['failed', 'done'], { error: 'must be failed or done: other jobs run by themselves' }),
@@ -76,13 +76,13 @@ export function adminJobChangeRoutes(deps: {
     defineRoute({
       method: 'post',
       path: '/api/admin/activity-jobs/force',
-      summary: 'Fetch the activities of all jobs that fit, stored or not',
+      summary: 'Fetch the activities of all jobs that match, stored or not',
       access: 'admin',
       query: z.strictObject({ status: z.enum(STATUSES), ...jobFilterFields }),
       responses: { 200: { description: 'How many', schema: z.strictObject({ forced: z.int() }) } },
       handle: async ({ query }) => {
         const forced = await forceJobs(deps, query, stopping);
-        mustHaveEnded('asked for');
+        mustHaveEnded('requested');
         return { status: 200, body: { forced }, audit: await noteOf(query, { forced }) };
       },
     }),

@@ -20,7 +20,9 @@ const attemptOut = z.strictObject({
   endedAt: timeOut,
   result: z
     .enum(['retry', 'put_back', 'failed'])
-    .meta({ description: 'Tried again later; put back for no fault of its own; ended the job' }),
+    .meta({
+      description: 'retry: failed, to be retried; put_back: released, attempts unchanged; failed: the job has ended',
+    }),
   error: z.string(),
 });
 const waitOut = z.strictObject({
@@ -49,7 +51,7 @@ export function adminJobRoutes(deps: {
       query: z.strictObject({ ...filter, limit: pageLimit, cursor: int64.optional() }),
       responses: {
         200: {
-          description: 'Statistics of all jobs, and a page of those that fit',
+          description: 'Statistics of all jobs, and a page of those that match',
           schema: z.strictObject({ stats: statsOut, jobs: z.array(jobOut), nextCursor: nextCursorOut }),
         },
       },

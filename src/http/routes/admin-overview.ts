@@ -81,7 +81,7 @@ export function adminOverviewRoutes(deps: {
     defineRoute({
       method: 'get',
       path: '/api/admin/overview',
-      summary: 'How the service stands: queue, budget, athletes, webhooks, polling, the last hour and day',
+      summary: 'Status of the service: queue, budget, athletes, webhooks, polling, the last hour and day',
       access: 'read',
       responses: { 200: { description: 'The overview', schema: overviewOut } },
       handle: async () => {
@@ -130,7 +130,7 @@ export function adminOverviewRoutes(deps: {
       path: '/api/admin/history',
       summary: 'The last hours in even steps, oldest first, for charts',
       access: 'read',
-      query: z.strictObject({ hours: wholeNumber(MAX_HOURS, 'How far back; 3 unless asked for otherwise').optional() }),
+      query: z.strictObject({ hours: wholeNumber(MAX_HOURS, 'How far back; 3 by default').optional() }),
       responses: {
         200: {
           description: 'One point for each step',

@@ -164,7 +164,7 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
     defineRoute({
       method: 'get',
       path: '/api/admin/syncs/:id',
-      summary: 'Show how a bulk sync stands',
+      summary: 'Show the progress of a bulk sync',
       access: 'read',
       params: byId,
       responses: { 200: { description: 'The sync', schema: syncOut }, ...unknownSync },
@@ -173,7 +173,7 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
     defineRoute({
       method: 'post',
       path: '/api/admin/syncs/:id/cancel',
-      summary: 'Cancel a bulk sync: nothing more is listed, and what it queued and nobody has begun is removed',
+      summary: 'Cancel a bulk sync: nothing more is listed, and those of its jobs that have not started are removed',
       access: 'admin',
       params: byId,
       responses: {

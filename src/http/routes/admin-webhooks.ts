@@ -23,7 +23,7 @@ export function adminWebhookRoutes(deps: {
     defineRoute({
       method: 'post',
       path: '/api/admin/webhooks',
-      summary: 'Create the subscription; the provider validates the callback meanwhile',
+      summary: 'Create the subscription; the provider validates the callback during the call',
       access: 'admin',
       body: z.strictObject({
         callbackUrl: z

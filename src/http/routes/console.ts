@@ -24,7 +24,7 @@ function sendAsset(assets: ConsoleAssets, request: Request, response: Response, 
   response.locals.routePath = routePath;
   const encoding = encodingFor(request);
   response.set({
-    'Cache-Control': 'no-cache', // asked for again each time, so that a new version is seen at once
+    'Cache-Control': 'no-cache', // revalidated each time, so that a new version is seen at once
     'Content-Type': asset.contentType,
     ETag: asset.etag,
     Vary: 'Accept-Encoding',

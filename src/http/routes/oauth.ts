@@ -85,7 +85,7 @@ export function createOauthRouter(deps: {
             )
           : renderPage(
               'Connected, but not allowed to read activities',
-              '<p>The permission to view activities was not granted, so none can be shown. <a href="/api/provider/connect">Connect again</a> and leave that box ticked.</p>',
+              '<p>The permission to view activities was not granted, so none can be shown. <a href="/api/provider/connect">Reconnect</a> and leave that box ticked.</p>',
             ),
       );
     } catch (problem) {
