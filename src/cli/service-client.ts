@@ -33,7 +33,7 @@ export async function findService(url: string | undefined): Promise<ServiceClien
     if (place === undefined || !(await isOurs(place))) continue;
     if (ADMIN_TOKEN !== undefined) return createClient(place, ADMIN_TOKEN);
     throw new CommandError(
-      `The service answers at ${place}, but ADMIN_TOKEN is not set. Set it to the service's.`,
+      `The service answers at ${place}, but ADMIN_TOKEN is not set. Set it to the service's token.`,
       EXIT.usage,
     );
   }
@@ -110,7 +110,7 @@ function refusal(status: number, text: string): CommandError {
   // The service's own words are about the header that this program sends.
   if (status === 401)
     return new CommandError(
-      'The service does not accept this ADMIN_TOKEN. Set the one that the service runs with.',
+      'The service does not accept this ADMIN_TOKEN. Set the one that the service uses.',
       EXIT.usage,
     );
   const message =

@@ -69,10 +69,10 @@ async function overDatabase(): Promise<SyncService> {
       const cancelled = mustExist(id, await syncs.cancel(id));
       const sync = await show(id);
       if (!cancelled && sync.state !== 'cancelled')
-        throw new CommandError(`Sync ${id} has ended already; it is ${sync.state}.`);
+        throw new CommandError(`Sync ${id} has already ended; it is ${sync.state}.`);
       return sync;
     },
-    remark: 'No service answers; the sync is noted in the database and begins when one runs.',
+    remark: 'No service answers; the sync is recorded in the database and starts when a service does.',
     close: () => database.close(),
   };
 }

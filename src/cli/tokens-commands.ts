@@ -27,11 +27,11 @@ export function addTokensCommands(program: Command, terminal: Terminal): void {
     if (options.json) return terminal.printJson(all);
     const rows = all.map((one) => [one.id, one.name, one.scope, one.createdAt, one.lastUsedAt ?? 'never']);
     terminal.print(
-      all.length === 0 ? 'There is no token.' : toTable(['ID', 'NAME', 'SCOPE', 'CREATED', 'LAST USED'], rows),
+      all.length === 0 ? 'There are no tokens.' : toTable(['ID', 'NAME', 'SCOPE', 'CREATED', 'LAST USED'], rows),
     );
   });
 
-  withOptions(tokens.command('create').description('create a token; it is shown this once'))
+  withOptions(tokens.command('create').description('create a token; it is shown only once'))
     .argument('<name>', 'which application it is for')
     .addOption(new Option('--scope <scope>', 'write includes read').choices(['read', 'write']).default('read'))
     .addHelpText('after', '\nExample:\n  npm run tokens -- create "my app" --scope write')
@@ -39,7 +39,7 @@ export function addTokensCommands(program: Command, terminal: Terminal): void {
       const service = await mustFindService(options.url);
       const created = await service.send<Token & { token: string }>('POST', PATH, { name, scope: options.scope });
       if (options.json) return terminal.printJson(created);
-      terminal.note(`Created token ${created.id}. It is shown this once:`);
+      terminal.note(`Created token ${created.id}. It is shown only once:`);
       terminal.print(created.token);
     });
 

@@ -60,7 +60,7 @@ Examples:
     else terminal.print(deleted === 1 ? 'Deleted one subscription.' : `Deleted ${deleted} subscriptions.`);
   });
 
-  add('doctor', 'examine whether webhooks can arrive, and say what to do where not').action(
+  add('doctor', 'check whether webhooks can arrive, and say how to fix what is wrong').action(
     async (options: WhereOptions) => {
       const examined = await either(options, terminal, {
         service: (service) => service.send<{ ok: boolean; findings: Finding[] }>('GET', `${ADMIN_PATH}/doctor`),
@@ -119,7 +119,7 @@ async function either<Result>(
   try {
     if (!direct.database) {
       terminal.note(
-        'Note: neither the running service (with ADMIN_TOKEN) nor a database (with DATABASE_URL) can be reached, so nothing is recorded. Run webhook:list again where one can.',
+        'Note: neither the running service (with ADMIN_TOKEN) nor a database (with DATABASE_URL) can be reached, so nothing is recorded. Run webhook:list again where one of them can be reached.',
       );
     }
     return await ways.direct(direct);

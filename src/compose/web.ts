@@ -57,7 +57,7 @@ export function createWeb(parts: Parts, options: { openPages: boolean; consoleAs
         return row?.writable ? true : 'it is read-only; point DATABASE_URL to the primary server';
       },
       schema: async () => (await findSchemaProblem(database, release)) ?? true,
-      listener: async () => (hub.connected ? true : 'the LISTEN connection is down; reconnecting'),
+      listener: async () => (hub.connected ? true : 'the LISTEN connection is down, reconnecting'),
     },
   });
   if (!parts.has('web')) {

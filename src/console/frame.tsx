@@ -55,7 +55,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
             ))}
           </ul>
           <div class="who">
-            <span>{access.value === 'admin' ? 'Signed in as admin' : 'Signed in to look only'}</span>
+            <span>{access.value === 'admin' ? 'Signed in as admin' : 'Signed in read-only'}</span>
             <button type="button" class="quiet" onClick={signOut}>
               Sign out
             </button>

@@ -97,7 +97,7 @@ function judgeAthletes({ athletes: { healthy, reconnect, scope } }: Overview): J
     level: isEmpty ? 'warning' : 'bad',
     sentence: isEmpty
       ? 'Nothing can arrive: no athlete is connected. Connect one.'
-      : 'Nothing can be fetched: every athlete must reconnect or grant more.',
+      : 'Nothing can be fetched: every athlete must reconnect or grant a wider scope.',
     to: '/athletes',
     runbook: 'provider',
   };
@@ -160,6 +160,6 @@ function notesOf({ athletes, budget, lastHour }: Overview): Health['notes'] {
   const failed = countFinished(lastHour.finished, FAILED_OUTCOMES);
   if (failed > 0) notes.push({ text: `${countOf(failed, 'job')} failed in the last hour`, to: '/jobs?status=failed' });
   if (budget.reducedCapacity !== null)
-    notes.push({ text: `budget reduced to ${budget.reducedCapacity} after the provider’s refusal`, to: '/' });
+    notes.push({ text: `budget reduced to ${budget.reducedCapacity} after a 429 from the provider`, to: '/' });
   return notes;
 }

@@ -174,7 +174,7 @@ async function refresh(
     if (!(error instanceof ProviderError)) throw error;
     if (isAboutApplication(error)) {
       throw new CredentialsError(
-        `The provider does not accept this service's own credentials (${error.message}). Correct PROVIDER_CLIENT_ID, PROVIDER_CLIENT_SECRET or PROVIDER_API_URL.`,
+        `The provider rejects this service's own credentials (${error.message}). Correct PROVIDER_CLIENT_ID, PROVIDER_CLIENT_SECRET or PROVIDER_API_URL.`,
         { cause: error },
       );
     }
@@ -182,7 +182,7 @@ async function refresh(
     if (error.code === 'UNUSABLE') throw new ProviderError('UNREADABLE', error.message);
     if (error.code !== 'REFUSED') throw error;
     return new ReconnectError(
-      `The provider refuses to refresh the token of athlete ${athleteId}; they must reconnect.`,
+      `The provider refused to refresh the token of athlete ${athleteId}; they must reconnect.`,
       { cause: error },
     );
   }

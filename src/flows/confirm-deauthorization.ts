@@ -120,12 +120,12 @@ async function askProvider(deps: ConfirmDependencies, run: DeauthorizationRun, w
   try {
     for (let call = 1; call <= 2; call += 1) {
       const opensAt = await deps.budget.take('webhook');
-      if (opensAt) return { kind: 'unknown', why: 'The budget has no call left just now.' };
+      if (opensAt) return { kind: 'unknown', why: 'The budget has no call left at the moment.' };
       const isAccepted = await provider.getAthlete(token).then(() => true, refusedOnly);
       if (isAccepted) return { kind: 'accepted' };
       if (call === 1) token = await accessTokens.get(athleteId, undefined, token);
     }
-    return { kind: 'unknown', why: 'The provider refuses the token, and refreshes it.' };
+    return { kind: 'unknown', why: 'The provider refuses the token, yet refreshes it.' };
   } catch (error) {
     if (error instanceof ReconnectError) return { kind: 'refused' };
     if (error instanceof ProviderError && error.code === 'THROTTLED') await stopForThrottle(deps, error, error.message);

@@ -92,12 +92,12 @@ export function createConnectAthlete(deps: {
 
   const useState = async (state: string, browser: string): Promise<ConnectLink | undefined> => {
     const link = read(state, `oauth state ${browser}`, {
-      wrong: 'This browser did not begin here. Begin at /api/provider/connect.',
-      old: 'The state is more than ten minutes old. Begin again at /api/provider/connect.',
+      wrong: 'This browser did not start the connection. Start at /api/provider/connect.',
+      old: 'The state is more than ten minutes old. Start again at /api/provider/connect.',
     });
     const [expires = '', nonce = ''] = state.split('.');
     if (!(await useOauthState(deps.database, nonce, new Date(Number(expires)))))
-      throw new ConnectError('The state was used before. Begin again at /api/provider/connect.');
+      throw new ConnectError('The state was used before. Start again at /api/provider/connect.');
     return link;
   };
 
@@ -112,8 +112,8 @@ export function createConnectAthlete(deps: {
         link === undefined
           ? undefined
           : read(link, 'connect link', {
-              wrong: 'This link does not come from this service. Ask the application for another.',
-              old: 'This link is more than an hour old. Ask the application for another.',
+              wrong: 'This link does not come from this service. Ask the application for a new one.',
+              old: 'This link is more than an hour old. Ask the application for a new one.',
             });
       return deps.provider.authorizeUrl({
         redirectUri: deps.redirectUri,

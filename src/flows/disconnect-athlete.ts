@@ -48,7 +48,7 @@ async function tellProvider(
   } catch (error) {
     if (!TOLERATED.some((kind) => error instanceof kind)) throw error;
     // No id, and not the error's words: the log must not keep what is being erased.
-    deps.logger.warn('the provider was not told that an athlete is disconnected; they are erased all the same', {
+    deps.logger.warn('athlete erased, provider not notified of the disconnect', {
       component: 'erasure',
       code: (error as ProviderError).code,
     });

@@ -46,7 +46,7 @@ export function createEraseAthlete(deps: { database: Database; boss: PgBoss; log
       return false;
     }
     // No id: the log must not keep what was just erased.
-    deps.logger.info('an athlete was erased', {
+    deps.logger.info('athlete erased', {
       component: 'erasure',
       activities: erased.activities,
       jobs: erased.fetchJobs.length,

@@ -129,11 +129,11 @@ async function waitForGrant(
 ): Promise<void> {
   const checkTime = () => {
     if (performance.now() - run.claimedAt > deps.callWithinMs)
-      throw new CallPutOff('The call could not leave in time; the job was released.', lastCall);
+      throw new CallPutOff('The call could not be sent in time; the job was released.', lastCall);
   };
   checkTime();
   const opensAt = await deps.persist(ask);
-  if (opensAt) throw new CallPutOff('The budget has no call left for this job just now.', lastCall);
+  if (opensAt) throw new CallPutOff('The budget has no call left for this job at the moment.', lastCall);
   checkTime(); // the database may have kept the grant waiting
 }
 
@@ -151,7 +151,7 @@ function checkAnswer(run: Run, answer: Answer): Answer {
   if (id !== run.activityId)
     throw new ProviderError('UNUSABLE', `The provider answered with activity ${id} for activity ${run.activityId}.`);
   if (athlete.id !== run.athleteId)
-    throw new ProviderError('OTHER_ATHLETE', `Activity ${run.activityId} is not athlete ${run.athleteId}'s.`);
+    throw new ProviderError('OTHER_ATHLETE', `Activity ${run.activityId} does not belong to athlete ${run.athleteId}.`);
   return answer;
 }
 

@@ -71,7 +71,9 @@ export function createKnownSubscriptions(deps: {
           error: error.message,
         }),
       );
-      throw new NoSubscriptionError('No subscription is known yet; the provider is being asked. Deliver it again.');
+      throw new NoSubscriptionError(
+        'No subscription is known yet; the provider’s list is being read. Deliver it again.',
+      );
     },
   };
 }

@@ -25,7 +25,7 @@ export async function requestJob(
     const standing = await findFetchJobOfActivity(tx, request.activityId);
     if (standing && standing.athleteId !== request.athleteId) {
       throw new OtherAthleteError(
-        `Job ${standing.id} says that activity ${request.activityId} is athlete ${standing.athleteId}'s. Delete that job if it is wrong, then ask again.`,
+        `Job ${standing.id} says that activity ${request.activityId} is athlete ${standing.athleteId}'s. Delete that job if it is wrong, then repeat the request.`,
       );
     }
     const owner = standing ? undefined : await findOwner(tx, request.activityId);

@@ -38,7 +38,7 @@ export function createDoctor(deps: DoctorDependencies & { logger: Logger }): Doc
   const examineInBackground = (): Promise<unknown> => {
     running ??= examine()
       .catch((error: Error) =>
-        deps.logger.warn('the subscription could not be examined', { component: 'doctor', error: error.message }),
+        deps.logger.warn('subscription checks failed', { component: 'doctor', error: error.message }),
       )
       .finally(() => {
         running = undefined;

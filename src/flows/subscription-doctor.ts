@@ -75,15 +75,15 @@ function checkPublicUrl(callbackUrl: string, providerOrigin: string): Finding {
   if (LOCAL.test(hostname)) {
     return fault(
       check,
-      `${callbackUrl} can be reached from this machine or network only.`,
-      'Set NEXT_PUBLIC_BASE_URL to an address that the provider reaches: a public host, or a tunnel to this machine.',
+      `${callbackUrl} is reachable from this machine or network only.`,
+      'Set NEXT_PUBLIC_BASE_URL to an address that the provider can reach: a public host, or a tunnel to this machine.',
     );
   }
   if (protocol === 'https:') return fine(check, `The callback is ${callbackUrl}.`);
   return fault(
     check,
     `${callbackUrl} is not encrypted.`,
-    'Serve the public address by https, and set NEXT_PUBLIC_BASE_URL.',
+    'Serve the public address over https, and set NEXT_PUBLIC_BASE_URL.',
   );
 }
 
@@ -93,7 +93,7 @@ function checkSubscriptions(listed: SubscriptionAnswer[] | ProviderError, callba
     const nextStep =
       listed.code === 'UNAUTHORIZED' || listed.code === 'FORBIDDEN'
         ? 'Check PROVIDER_CLIENT_ID and PROVIDER_CLIENT_SECRET.'
-        : 'Try again; if it stays, check PROVIDER_API_URL and the way out to it.';
+        : 'Try again; if the error persists, check PROVIDER_API_URL and the network route to it.';
     return [fault(check, `The provider did not list subscriptions: ${listed.message}.`, nextStep)];
   }
   const [first] = listed;
@@ -133,7 +133,7 @@ function checkTrust({ trusted }: DeliveryRecord, listed: SubscriptionAnswer[] | 
   if (trusted.length === 0) {
     return fault(
       check,
-      'None is known: events are answered 503 until the provider has named its subscription.',
+      'None is known: events are answered with 503 until the provider has listed its subscription.',
       `Create one, or record it: npm run webhook:list.`,
     );
   }
@@ -151,11 +151,11 @@ function checkTrust({ trusted }: DeliveryRecord, listed: SubscriptionAnswer[] | 
 
 function checkDeauthorizations({ unconfirmed }: DeliveryRecord): Finding {
   const check = 'deauthorizations';
-  if (unconfirmed === 0) return fine(check, 'None waits to be confirmed.');
+  if (unconfirmed === 0) return fine(check, 'None is waiting for confirmation.');
   return fault(
     check,
     `${unconfirmed} cannot be confirmed: the provider neither accepts nor refuses the athletes’ tokens.`,
-    'They are tried hourly. Check PROVIDER_CLIENT_ID, PROVIDER_CLIENT_SECRET and PROVIDER_API_URL, and that the provider is up.',
+    'They are retried hourly. Check PROVIDER_CLIENT_ID, PROVIDER_CLIENT_SECRET and PROVIDER_API_URL, and that the provider is up.',
   );
 }
 

@@ -19,20 +19,20 @@ export async function shakeHands(callbackUrl: string, verifyToken: string | unde
     if (answer.status === 403) {
       return fault(
         check,
-        'The callback answers 403: it has another verify token than this configuration.',
+        'The callback answers 403: its verify token differs from this configuration’s.',
         'Give every process the same PROVIDER_VERIFY_TOKEN, and restart them.',
       );
     }
     return fault(
       check,
       `The callback answers ${answer.status}, not 200 with the challenge.`,
-      'Let the public address lead to a process with the role web, without a redirect or a page in between.',
+      'Route the public address to a process with the role web, without a redirect or a page in between.',
     );
   } catch (error) {
     return fault(
       check,
       `The callback does not answer: ${reasonOf(error)}.`,
-      'Start the service, and let the public address lead to it: name, certificate, proxy, firewall.',
+      'Start the service, and check the way to it from the public address: DNS, certificate, proxy, firewall.',
     );
   }
 }

@@ -87,7 +87,7 @@ export function createSyncs(deps: {
       const afterMs = (request.afterS ?? 0) * 1000;
       if (afterMs > deps.now())
         throw new SyncRefusedError(
-          `${new Date(afterMs).toISOString()} is still to come: no activity is newer.`,
+          `${new Date(afterMs).toISOString()} is in the future: no activity is newer.`,
           'future',
         );
       const id = await createSync(database, request);

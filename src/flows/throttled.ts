@@ -18,7 +18,7 @@ export interface ThrottledDependencies {
 export async function stopForThrottle(deps: ThrottledDependencies, error: ProviderError, why: string): Promise<Date> {
   const until = await deps.budget.block(error.retryAfterMs, why);
   deps.metrics.throttled.inc();
-  deps.logger.warn('the provider throttles; every replica waits', {
+  deps.logger.warn('throttled by the provider, every replica waits', {
     component: 'budget',
     until: until.toISOString(),
   });

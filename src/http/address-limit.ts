@@ -19,7 +19,7 @@ export function limitTries(what: string): RequestHandler {
     // A client that sends the header without a proxy in between is not believed, and no reason to complain.
     validate: { xForwardedForHeader: false },
     handler: () => {
-      throw new Problem('tooManyRequests', `Too many tries ${what} from this address. Wait a minute.`, {
+      throw new Problem('tooManyRequests', `Too many attempts ${what} from this address. Wait a minute.`, {
         headers: { 'Retry-After': String(WINDOW_MS / 1000) },
       });
     },

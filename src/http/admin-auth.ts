@@ -97,7 +97,7 @@ export function createAdminAuth(options: {
           { headers: CHALLENGE },
         );
       }
-      if (needed !== 'read' && access !== 'admin') throw new Problem('forbidden', 'This token may only look.');
+      if (needed !== 'read' && access !== 'admin') throw new Problem('forbidden', 'This token is read-only.');
       if (bySession && !isSafe(request)) refuseForeignOrigin(request);
       response.locals.access = access;
       response.locals.who = bySession ? 'session' : access;
@@ -136,8 +136,7 @@ export function refuseForeignOrigin(request: Request): void {
     site !== undefined
       ? site === 'same-origin'
       : origin !== undefined && URL.parse(origin)?.host === request.get('host');
-  if (!ours)
-    throw new Problem('forbidden', 'A browser session may change something only from the pages of this service.');
+  if (!ours) throw new Problem('forbidden', 'A browser session may change things only from this service’s own pages.');
 }
 
 function digest(token: string): Buffer {

@@ -60,12 +60,12 @@ export function createApiGuard(options: {
           'unauthorized',
           token === undefined
             ? 'Send Authorization: Bearer with a token that was created for this application.'
-            : 'This token is not known, or was revoked. Ask the operator of the service for another.',
+            : 'This token is unknown or was revoked. Ask the operator of the service for another.',
           { headers: CHALLENGE },
         );
       }
       if (needed === 'write' && found.scope !== 'write')
-        throw new Problem('forbidden', 'This token may only read; this request needs one with the scope write.');
+        throw new Problem('forbidden', 'This token may only read; this request needs the scope write.');
       response.locals.apiToken = found.id;
       response.set('Cache-Control', 'no-store');
       return limit(request, response, next);

@@ -3,7 +3,7 @@ import { CHANGE_TYPES } from '../domain/change.ts';
 import { nextCursorOut, timeOut } from './query-fields.ts';
 import { int64Out } from './route.ts';
 
-const externalIdOut = z.string().nullable().meta({ description: 'The application’s own id of this user' });
+const externalIdOut = z.string().nullable().meta({ description: 'The application’s own id for this user' });
 /** The application's own id of a user, in a request. */
 export const externalIdIn = z
   .string()
@@ -32,11 +32,9 @@ export const applicationAthleteOut = z.strictObject({
   id: int64Out,
   externalId: externalIdOut,
   name: z.string().nullable(),
-  state: z
-    .enum(['healthy', 'reconnect', 'scope'])
-    .meta({
-      description: 'reconnect: send them through a connect link again; scope: the granted scope is insufficient',
-    }),
+  state: z.enum(['healthy', 'reconnect', 'scope']).meta({
+    description: 'reconnect: send them through a connect link again; scope: the granted scope is insufficient',
+  }),
   scope: z.string(),
   connectedAt: timeOut,
   updatedAt: timeOut,
@@ -44,8 +42,8 @@ export const applicationAthleteOut = z.strictObject({
 });
 
 export const changeOut = z.strictObject({
-  cursor: z.string().meta({ description: 'Give it back as after to read on behind this change' }),
-  id: z.uuid().meta({ description: 'The same through every repeat, also as webhook-id' }),
+  cursor: z.string().meta({ description: 'Pass it as `after` to continue behind this change' }),
+  id: z.uuid().meta({ description: 'The same in every repeat; also sent as webhook-id' }),
   type: z.enum(CHANGE_TYPES),
   at: timeOut,
   athleteId: int64Out.nullable(),

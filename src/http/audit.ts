@@ -40,7 +40,7 @@ export function createAudit(database: Database, logger: Logger): Audit {
     try {
       await database.transaction((tx) => endAuditEntry(tx, id, result));
     } catch (error) {
-      logger.warn('the result of a change is missing in the audit', {
+      logger.warn('result of a change not written to the audit', {
         component: 'audit',
         entry: id,
         error: (error as Error).message,
@@ -72,7 +72,7 @@ export function createAudit(database: Database, logger: Logger): Audit {
       try {
         await beginAuditEntry(database, { who: 'nobody', action: 'authentication failed', detail, status: 401 });
       } catch (error) {
-        logger.warn('refused tries are missing in the audit', { component: 'audit', error: (error as Error).message });
+        logger.warn('refused tokens not written to the audit', { component: 'audit', error: (error as Error).message });
       }
     },
     signedIn: async (access, action) => {

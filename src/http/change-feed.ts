@@ -117,7 +117,7 @@ export function createChangeFeed(deps: {
       if (!free)
         throw new Problem(
           'unavailable',
-          'Too many streams are open at this process, or of this token or session. Close some, or try again shortly.',
+          'Too many streams are open in this process, or for this token or session. Close some, or try again shortly.',
           { headers: { 'Retry-After': '30' } },
         );
       const first = await readChanges(database, options).catch((error: unknown) => {
@@ -129,7 +129,7 @@ export function createChangeFeed(deps: {
       response.write(`retry: ${RETRY_MS}\n\n`);
       follow(options, first, response)
         .catch((error: Error) =>
-          logger.warn('a stream of changes ended; its client resumes it', { component: 'feed', error: error.message }),
+          logger.warn('change stream ended, its client resumes it', { component: 'feed', error: error.message }),
         )
         .finally(() => {
           free();

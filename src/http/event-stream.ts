@@ -141,7 +141,7 @@ export function createEventStream(deps: {
   };
 
   const warn = (error: Error): void => {
-    logger.warn('live figures could not be read; they are read again', {
+    logger.warn('live figures not read, trying again', {
       component: 'events',
       error: error.message,
     });

@@ -14,7 +14,7 @@ export function toFieldErrors(part: string, issues: readonly z.core.$ZodIssue[])
     .slice(0, SHOWN)
     .flatMap((issue) =>
       issue.code === 'unrecognized_keys'
-        ? issue.keys.slice(0, SHOWN).map((key) => toError([part, ...issue.path, key], 'is not known here'))
+        ? issue.keys.slice(0, SHOWN).map((key) => toError([part, ...issue.path, key], 'is unknown'))
         : [toError([part, ...issue.path], issue.message)],
     )
     .slice(0, SHOWN);

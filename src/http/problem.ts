@@ -91,7 +91,7 @@ export const refuseUnknownPath: RequestHandler = (request) => {
 /** Answers 405 to whatever came through to the end of a path's methods. @param allow the methods that there are */
 export function refuseOtherMethods(...allow: readonly string[]): RequestHandler {
   return (request) => {
-    throw new Problem('methodNotAllowed', `${request.method} is not possible here.`, {
+    throw new Problem('methodNotAllowed', `${request.method} is not allowed here.`, {
       headers: { Allow: allow.join(', ') },
     });
   };
@@ -107,7 +107,7 @@ export function createErrorHandler(deps: { logger: Logger; metrics: Metrics }): 
     const problem = toProblem(error);
     if (problem.code === 'internal') {
       deps.metrics.errors.inc({ component: 'http' });
-      deps.logger.error('a request failed for an unforeseen reason', {
+      deps.logger.error('request failed for an unforeseen reason', {
         component: 'http',
         method: request.method,
         path: request.path,

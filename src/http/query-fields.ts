@@ -32,7 +32,7 @@ export const timeOut = z.iso.datetime().meta({ description: 'UTC' });
 export const nextCursorOut = z
   .string()
   .nullable()
-  .meta({ description: 'Give it back as cursor for the next page; null on the last one' });
+  .meta({ description: 'Pass it as `cursor` to get the next page; null on the last one' });
 
 /**
  * Cuts a page out of rows that were read with one more than requested.
@@ -58,9 +58,9 @@ export const timeCursor = z
     const id = toInt64(digits);
     // The database knows no year 0.
     if (at === undefined || id === undefined || at.startsWith('0000') || !z.iso.datetime().safeParse(at).success) {
-      context.issues.push({ code: 'custom', input: value, message: 'must be the nextCursor of the page before' });
+      context.issues.push({ code: 'custom', input: value, message: 'must be the nextCursor of the previous page' });
       return z.NEVER;
     }
     return { at, id };
   })
-  .meta({ type: 'string', description: 'nextCursor of the page before' });
+  .meta({ type: 'string', description: 'nextCursor of the previous page' });

@@ -20,7 +20,7 @@ export function createRefusalLog({ logger, now }: { logger: Logger; now: () => n
 }
 
 function describeRefusal(error: unknown): string {
-  if (!(error instanceof Problem)) return 'its body is too large, broken off or unreadably compressed';
+  if (!(error instanceof Problem)) return 'its body is too large, incomplete or cannot be decompressed';
   if (error.code === 'forbidden') return error.message;
   const { title, errors = [] } = error.toJSON();
   // The sender chooses the names further down.

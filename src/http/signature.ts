@@ -23,7 +23,7 @@ export function checkSignature(
   if (time === undefined || !/^\d{1,12}$/.test(time) || signatures.length === 0) {
     throw new Problem(
       'forbidden',
-      'X-Strava-Signature is missing or not readable; it must be t=<unix seconds>,v1=<hex>.',
+      'X-Strava-Signature is missing or unreadable; it must be t=<unix seconds>,v1=<hex>.',
     );
   }
   if (Math.abs(now / 1000 - Number(time)) > TOLERANCE_S) {

@@ -11,7 +11,7 @@ export const deliveryOut = z.strictObject({
   athleteId: int64Out,
   subscriptionId: int64Out.nullable(),
   aspect: z.enum(ASPECTS),
-  eventTime: timeOut.meta({ description: 'When it happened, by the provider' }),
+  eventTime: timeOut.meta({ description: 'When it happened, by the provider’s clock' }),
   updates: z.record(z.string(), z.unknown()),
   result: z.enum(LEDGER_RESULTS).meta({
     description:

@@ -64,8 +64,8 @@ const variable = <S extends z.ZodType>(schema: S, meaning: string, example: stri
 
 /** The variables in the order in which the README and .env.example list them. */
 export const VARIABLES = {
-  PROVIDER_CLIENT_ID: variable(text, 'client id of the application at the provider', '12345'),
-  PROVIDER_CLIENT_SECRET: variable(text, 'client secret of the application at the provider', '<secret>', true),
+  PROVIDER_CLIENT_ID: variable(text, 'client id of your application at the provider', '12345'),
+  PROVIDER_CLIENT_SECRET: variable(text, 'client secret of your application at the provider', '<secret>', true),
   NEXT_PUBLIC_BASE_URL: variable(baseUrl, 'public base URL of this service', 'https://sync.example.com'),
   PROVIDER_VERIFY_TOKEN: variable(
     text.optional(),
@@ -90,19 +90,19 @@ export const VARIABLES = {
   ),
   MIGRATE_ON_START: variable(
     flag(true),
-    'false: a start changes nothing in the database; npm run migrate must have brought it to this version',
+    'false: a start changes nothing in the database; run npm run migrate before it',
     'true',
   ),
   MIGRATE_DATABASE_URL: variable(
     postgresUrl.optional(),
-    'address for migrations, of a role that may create tables; the role of DATABASE_URL is granted what it needs. Unset: DATABASE_URL',
+    'address for migrations, with a role that may create tables; the role of DATABASE_URL is granted what it needs. Unset: DATABASE_URL',
     'postgres://owner:password@db.example.com/activity_sync',
     true,
   ),
   DATA_DIR: variable(text.default('./data'), 'folder of the embedded PostgreSQL', './data'),
   TRUSTED_PROXIES: variable(
     wholeNumber(0),
-    'how many proxies stand in front of this service; their X-Forwarded-For tells the addresses by which tries to sign in and to connect are limited',
+    'number of proxies in front of this service; X-Forwarded-For then names the client address that the limits on signing in and connecting apply to',
     '1',
   ),
   PORT: variable(wholeNumber(3000, 0, 65_535), 'port to listen on', '3000'),
@@ -114,7 +114,7 @@ export const VARIABLES = {
   ),
   ADMIN_READ_TOKEN: variable(
     adminToken.optional(),
-    'token of those who may only look; another one than ADMIN_TOKEN',
+    'read-only token for the admin interface; must differ from ADMIN_TOKEN',
     '<random string>',
     true,
   ),
@@ -141,7 +141,7 @@ export const VARIABLES = {
     '<secret>',
     true,
   ),
-  SERVICE_ROLES: variable(roles, `comma list of ${ROLES.join(', ')}`, 'web,fetch,thumbnail,polling,delivery'),
+  SERVICE_ROLES: variable(roles, `comma-separated list of ${ROLES.join(', ')}`, 'web,fetch,thumbnail,polling,delivery'),
   LOG_LEVEL: variable(
     z.enum(['error', 'warn', 'info', 'debug']).default('info'),
     'least severe level that is logged',
@@ -150,7 +150,7 @@ export const VARIABLES = {
   FETCH_CONCURRENCY: variable(wholeNumber(3, 1), 'concurrent provider calls of this process', '3'),
   FETCH_POLL_INTERVAL_MS: variable(
     wholeNumber(2000, 50),
-    'how often the fetch worker looks for jobs when nothing woke it',
+    'how often the fetch worker looks for jobs without a notification',
     '2000',
   ),
   FETCH_STALE_AFTER_MS: variable(wholeNumber(300_000, 500), 'a run that takes longer is reclaimed', '300000'),
@@ -159,7 +159,7 @@ export const VARIABLES = {
   FETCH_TIMEOUT_MS: variable(wholeNumber(10_000, 10), 'time allowed for one provider call', '10000'),
   POLLING_STOP_AFTER: variable(wholeNumber(20, 1), 'known activities in a row after which polling stops', '20'),
   THUMBNAIL_SIZE: variable(wholeNumber(256, 16, 2048), 'width and height of a thumbnail in pixels', '256'),
-  THUMBNAIL_DEBUG: variable(flag(false), 'true writes bounds and zoom onto thumbnails', 'false'),
+  THUMBNAIL_DEBUG: variable(flag(false), 'true draws bounds and zoom on thumbnails', 'false'),
   THUMBNAIL_MAP_SOURCE: variable(
     z
       .string()
@@ -183,7 +183,7 @@ export const VARIABLES = {
           .filter((one) => one !== ''),
       )
       .pipe(z.array(origin)),
-    'comma list of origins of the application to which a connect link may send the browser back; none: no connect links',
+    'comma-separated origins of your application to which a connect link may return the browser; unset: no connect links',
     'https://app.example.com',
   ),
   API_RATE_LIMIT: variable(
@@ -203,7 +203,7 @@ export const VARIABLES = {
   ),
   CHANGE_RETENTION_DAYS: variable(
     wholeNumber(30, 1, 36_500),
-    'days that changes and their deliveries are kept; a cursor that is older has expired',
+    'days that changes and their deliveries are kept; an older cursor has expired',
     '30',
   ),
   JOB_RETENTION_DAYS: variable(wholeNumber(30, 1, 36_500), 'days that finished jobs and ledger entries are kept', '30'),
@@ -213,7 +213,7 @@ export const VARIABLES = {
 export const COMMAND_VARIABLES = {
   PROVIDER_ACCESS_TOKEN: variable(
     text,
-    'access token of an athlete, which setup-webhooks checks before it creates the subscription',
+    'access token of an athlete; setup-webhooks checks it before it creates the subscription',
     '<access token>',
     true,
   ),

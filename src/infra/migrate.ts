@@ -106,7 +106,7 @@ async function underLock<T>(
   await lock.query(`SET idle_session_timeout = ${lockIdleMs}`);
   const { rows } = await lock.query(`SELECT pg_try_advisory_lock(${LOCK}) AS ours`);
   if (!rows[0].ours) {
-    logger.info('another process migrates the database; waiting for it', { component: COMPONENT });
+    logger.info('another process is migrating the database, waiting for it', { component: COMPONENT });
     await lock.query(`SELECT pg_advisory_lock(${LOCK})`);
   }
   const signOfLife = systemClock.setInterval(giveSignOfLife, lockIdleMs / 4);

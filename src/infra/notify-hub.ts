@@ -149,7 +149,7 @@ export class NotifyHub {
     this.#client = undefined;
     this.#options.presence?.lose();
     this.#options.metrics.listenConnected.set(0);
-    this.#options.logger.warn('LISTEN connection lost; reconnecting', {
+    this.#options.logger.warn('LISTEN connection lost, reconnecting', {
       component: 'notify',
       error: error.message,
     });
@@ -166,7 +166,7 @@ export class NotifyHub {
       if (this.#stopped) return;
       this.#connect().catch((error: Error) => {
         if (this.#stopped) return;
-        logger.warn('LISTEN connection failed; retrying', {
+        logger.warn('LISTEN connection failed, retrying', {
           component: 'notify',
           error: error.message,
           retryInMs: waitMs,

@@ -36,7 +36,7 @@ const common = {
     .transform((value) => toStorableText(value ?? '')),
   sport_type: optionalText,
   type: optionalText, // deprecated name of sport_type, the only one in old answers
-  start_date: z.iso.datetime({ offset: true }).regex(/^(19|2\d)/, 'must be of the years 1900 to 2999'),
+  start_date: z.iso.datetime({ offset: true }).regex(/^(19|2\d)/, 'must lie in the years 1900 to 2999'),
   timezone: optionalText,
   distance: optionalNumber,
   moving_time: optionalSeconds,

@@ -171,7 +171,7 @@ function readBody<S extends z.ZodType>(what: string, body: string | undefined, s
   const isImpossible = issue?.code === 'invalid_format' || issue?.code === 'too_big';
   return new ProviderError(
     isImpossible ? 'UNUSABLE' : 'UNREADABLE',
-    `${what}: the body lacks what the API promises (${issue?.path.join('.')}: ${issue?.message})`,
+    `${what}: the body does not match the API's schema (${issue?.path.join('.')}: ${issue?.message})`,
   );
 }
 

@@ -93,7 +93,7 @@ const RUNNING = `
 const ERRORS: Record<RescueCause, string> = {
   dead: 'The worker process died during the run; the job was reclaimed.',
   stale: 'The worker did not finish in time; the job was reclaimed as stale.',
-  lost: 'The connection to the database broke before the worker heard of its claim; the job was released.',
+  lost: 'The database connection broke before the worker received its claim; the job was released.',
 };
 
 function toSettlement(row: RunningRow, cause: RescueCause): Settlement {
@@ -129,7 +129,7 @@ async function rescue(deps: RescueDependencies, row: RunningRow, cause: RescueCa
     // It was settled, or rescued by another replica, since the look.
     if (error instanceof ClaimLostError) return false;
     if (!isUnavailable(error)) throw error;
-    deps.logger.warn('job not reclaimed, trying again at the next pass', {
+    deps.logger.warn('job not reclaimed, retrying in the next pass', {
       component: 'fetch',
       jobId: row.job_id,
       error: error.message,

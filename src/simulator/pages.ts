@@ -24,7 +24,7 @@ export function addHomePage(add: AddRoute, world: World, subscriptions: Subscrip
   add('get', '/', () => {
     const callback = subscriptions.list()[0]?.callbackUrl;
     const told =
-      callback === undefined ? 'Nobody is subscribed.' : `Events go to <code>${escapeHtml(callback)}</code>.`;
+      callback === undefined ? 'There is no subscription.' : `Events go to <code>${escapeHtml(callback)}</code>.`;
     const rows = world.athletes.map((athlete) => renderAthlete(world, athlete)).join('');
     return answerPage('Simulated provider', `<h1>Simulated provider</h1><p>${told}</p><table>${rows}</table>`);
   });

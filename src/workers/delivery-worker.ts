@@ -110,7 +110,7 @@ export class DeliveryWorker {
       metrics.deliveryDuration.observe(answer.durationMs / 1000);
       if (result === 'delivered') metrics.deliveredAfter.observe(Math.max(0, now() - delivery.at.getTime()) / 1000);
       else
-        logger.warn(result === 'retry' ? 'delivery failed; it is retried' : 'delivery exhausted; resend it by hand', {
+        logger.warn(result === 'retry' ? 'delivery failed, retrying' : 'delivery exhausted, resend it manually', {
           component: COMPONENT,
           endpointId: delivery.endpointId,
           deliveryId: delivery.id,
@@ -121,13 +121,13 @@ export class DeliveryWorker {
     } catch (error) {
       if (error instanceof ClaimLostError) return;
       const { message } = error as Error;
-      logger.warn('delivery not completed; it is sent again', {
+      logger.warn('delivery not completed, it will be sent again', {
         component: COMPONENT,
         deliveryId: run.deliveryId,
         error: message,
       });
       await releaseDelivery(boss, run, message).catch((problem: Error) =>
-        logger.warn('the delivery could not be released; pg-boss reclaims it', {
+        logger.warn('delivery not released, pg-boss will reclaim it', {
           component: COMPONENT,
           deliveryId: run.deliveryId,
           error: problem.message,
@@ -143,7 +143,7 @@ export class DeliveryWorker {
     const { boss, database, logger, now } = this.#deps;
     const released = await releaseLostDeliveries(boss, database, LOST_AFTER_MS);
     if (released > 0) {
-      logger.warn('deliveries of a process that died were rescued', { component: COMPONENT, deliveries: released });
+      logger.warn('deliveries of a dead process rescued', { component: COMPONENT, deliveries: released });
       this.#loop.wake();
     }
     if (now() - this.#idleLinesAt < IDLE_LINES_EVERY_MS) return;

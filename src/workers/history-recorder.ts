@@ -30,7 +30,7 @@ export class HistoryRecorder {
   async stop(): Promise<void> {
     await this.#repeater.stop();
     await this.#record().catch((error: Error) =>
-      this.#options.logger.warn('the last seconds are missing in the history', {
+      this.#options.logger.warn('last seconds missing from the history', {
         component: 'history',
         error: error.message,
       }),

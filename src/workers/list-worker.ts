@@ -84,14 +84,14 @@ export class ListWorker {
       if (isLost) logger.info('claim lost, result discarded', { ...fields, error: message });
       else if (!signal.aborted) {
         if (!isUnavailable(error)) metrics.errors.inc({ component });
-        logger.warn('step of a walk failed, trying again', { ...fields, error: message });
+        logger.warn('step of a walk failed, retrying', { ...fields, error: message });
       }
       const handBack =
         step.step === 'page' && !isLost && !signal.aborted
           ? retryPage(this.#deps, step, message)
           : releaseWalk(database, step);
       await handBack.catch((problem: Error) =>
-        logger.warn('walk not released, its lease runs out', { ...fields, error: problem.message }),
+        logger.warn('walk not released, its lease will expire', { ...fields, error: problem.message }),
       );
     }
   }

@@ -29,7 +29,7 @@ export class Repeater {
     const { name, everyMs, run, clock, logger } = this.#options;
     this.#running = run()
       .catch((error: Error) =>
-        logger.warn(`${name} failed; it runs again`, {
+        logger.warn(`${name} failed, retrying`, {
           component: 'repeater',
           error: error.message,
           retryInMs: everyMs,

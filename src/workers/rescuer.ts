@@ -54,7 +54,7 @@ export class Rescuer {
     const endExpired = async () => {
       await removeOrphanedClaims(database);
       const ended = await endExpiredRuns(database, boss);
-      if (ended > 0) logger.warn('jobs ended that pg-boss had given up', { component: COMPONENT, jobs: ended });
+      if (ended > 0) logger.warn('jobs that pg-boss gave up were ended', { component: COMPONENT, jobs: ended });
     };
     const everyMs = Math.max(250, Math.min(RESCUE_MS, config.FETCH_STALE_AFTER_MS / 4));
     this.#repeaters = [

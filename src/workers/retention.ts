@@ -69,7 +69,7 @@ export class Retention {
     removed.deliveries = await this.#purgeInBatches(() => deleteOldDeliveries(database, changesBefore));
     await releaseLease(database, 'retention', this.#holder);
     if (Object.values(removed).some((rows) => rows > 0))
-      logger.info(`removed what was older than ${days} days`, { component: COMPONENT, changeDays, ...removed });
+      logger.info(`removed records older than ${days} days`, { component: COMPONENT, changeDays, ...removed });
   }
 
   async #purgeInBatches(deleteBatch: () => Promise<number>): Promise<number> {

@@ -138,7 +138,7 @@ export class ThumbnailWorker {
   #warnOfMap(problem: string): void {
     this.#incomplete += 1;
     if (performance.now() - this.#warnedAt < WARN_EVERY_MS) return;
-    this.#deps.logger.warn('pictures lack tiles of their map', {
+    this.#deps.logger.warn('thumbnails lack map tiles', {
       component: COMPONENT,
       error: problem,
       pictures: this.#incomplete,

@@ -62,7 +62,7 @@ describe('one job', () => {
     await page.getByRole('heading', { level: 1, name: `Job ${jobId}` }).waitFor();
     await page.getByText('Failed for good').waitFor();
     await press('Retry');
-    await told(`Job ${jobId} runs again.`);
+    await told(`Job ${jobId} will be retried.`);
     await page.getByText('Ended: stored').waitFor();
     await page.getByRole('link', { name: id, exact: true }).click();
     await page.getByText('Elapsed time').waitFor();
@@ -96,7 +96,7 @@ describe('one job', () => {
     expect((await rig.admin(`/api/admin/activity-jobs/${jobId}`)).status).toBe(200);
     await press('Delete');
     await confirm('Delete');
-    await told(`Job ${jobId} is deleted.`);
+    await told(`Job ${jobId} deleted.`);
     await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
     expect((await rig.admin(`/api/admin/activity-jobs/${jobId}`)).status).toBe(404);
   });
@@ -111,7 +111,7 @@ describe('one job', () => {
     await open(`/jobs/${job.id}`);
     await page
       .getByText(
-        /^Runs in \d+ s at the earliest \(\d\d:\d\d [^)]+\): its last try failed, and it waits before the next\.$/,
+        /^Runs in \d+ s at the earliest \(\d\d:\d\d [^)]+\): its last attempt failed; it waits for the backoff\.$/,
       )
       .waitFor();
     await page.getByText('Failed; tried again later').waitFor();
@@ -135,7 +135,7 @@ describe('all jobs that fit', () => {
     await press('Retry all');
     await page.getByRole('heading', { name: 'Retry 3 jobs?' }).waitFor();
     await confirm('Retry all');
-    await told('3 jobs will run again.');
+    await told('3 jobs will be retried.');
     await page.getByText('1 job fits').waitFor();
 
     await page.getByRole('link', { name: /^done/ }).click();
@@ -143,7 +143,7 @@ describe('all jobs that fit', () => {
     const before = failed.map(({ id }) => callsFor(id));
     await press('Force re-fetch all');
     await confirm('Re-fetch all');
-    await told('2 jobs will re-fetch.');
+    await told('2 activities will be re-fetched.');
     await rig.simulator.waitForCall(() => failed.slice(0, 2).every(({ id }, n) => callsFor(id) > Number(before[n])));
     for (const { id } of failed.slice(0, 2)) await rig.untilJob(id, ({ status }) => status === 'done');
 
@@ -152,7 +152,7 @@ describe('all jobs that fit', () => {
     await page.getByRole('heading', { name: 'Delete 2 jobs?' }).waitFor();
     await confirm('Delete all');
     await told('2 jobs deleted.');
-    await page.getByText('No job fits.').waitFor();
+    await page.getByText('No job matches.').waitFor();
     await page.goBack();
     await page.getByText('1 job fits').waitFor();
   });
@@ -186,11 +186,11 @@ describe('athletes', () => {
     await dialog.getByText(/at least \d+ calls? of the provider’s budget.*Expected end: /).waitFor();
     expect(await dialog.getByRole('button', { name: 'Sync all athletes' }).getAttribute('class')).toBe('primary');
     await confirm('Cancel');
-    await told('Nothing was begun.');
-    expect(await page.getByText(/^Sync \d+ has begun/).count()).toBe(0);
+    await told('Nothing was started.');
+    expect(await page.getByText(/^Sync \d+ has started/).count()).toBe(0);
     await press('Sync all athletes');
     await confirm('Sync all athletes');
-    await told(/^Sync \d+ has begun/);
+    await told(/^Sync \d+ has started/);
   });
 
   it('are synced with progress, and the sync can be cancelled', async () => {
@@ -198,14 +198,14 @@ describe('athletes', () => {
     await open('/athletes');
     await page.getByRole('row').filter({ hasText: athleteId }).getByRole('link', { name: 'Ada Runner' }).click();
     await press('Sync');
-    await told(/^Sync \d+ has begun/);
+    await told(/^Sync \d+ has started/);
     await page.getByText('3 activities listed, 3 asked for, 3 fetched').waitFor();
 
     const fault = rig.simulator.faults.add({ kind: 'status', status: 503, match: { athleteId } });
     await press('Sync');
     await page.getByRole('progressbar').waitFor();
     await page.getByRole('button', { name: /^Cancel sync/ }).click();
-    await told(/is cancelled/);
+    await told(/^Sync \d+ cancelled/);
     await page.getByText('cancelled', { exact: true }).waitFor();
     fault.remove();
   });
@@ -218,7 +218,7 @@ describe('athletes', () => {
     expect(await dialog.getByRole('button', { name: 'Erase' }).isDisabled()).toBe(true);
     await dialog.getByLabel(`Type ${athleteId} to go on`).fill(athleteId);
     await confirm('Erase');
-    await told(`Athlete ${athleteId} is erased.`);
+    await told(`Athlete ${athleteId} erased.`);
     await page.getByRole('heading', { level: 1, name: 'Athletes' }).waitFor();
     expect((await rig.admin(`/api/admin/athletes/${athleteId}`)).status).toBe(404);
   });
@@ -238,7 +238,7 @@ describe('deliveries and subscriptions', () => {
     const before = callsFor(id);
     await open(`/deliveries?activityId=${id}`);
     await page.getByRole('button', { name: /^Replay delivery/ }).click();
-    await told(`Job ${jobId} does it again.`);
+    await told(`Job ${jobId} replays it.`);
     await rig.simulator.waitForCall(() => callsFor(id) === before + 1);
   });
 
@@ -270,6 +270,6 @@ describe('what goes wrong', () => {
     await press('Retry');
     await page.getByRole('alert').getByText(`There is no job ${jobId}.`).first().waitFor();
     await open('/nowhere');
-    await page.getByText('There is no such view.').waitFor();
+    await page.getByText('This view does not exist.').waitFor();
   });
 });

@@ -110,7 +110,7 @@ describe('figures that could not be read anew', () => {
   it('are not said to be on their way: jobs that could not be counted', async () => {
     await page.route(/\/activity-jobs\/count/, (route) => route.fulfill(AWAY));
     await page.goto(`${rig.service.url}/admin/jobs`);
-    await page.getByText('How many jobs fit could not be counted.').waitFor();
+    await page.getByText('The matching jobs could not be counted.').waitFor();
   });
 });
 

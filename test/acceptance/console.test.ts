@@ -114,7 +114,7 @@ describe('the console', () => {
 
   it('shows everything and offers no change to the read-only token', async () => {
     await withConsole({ token: READ_TOKEN, at: `/jobs/${failedJobId}` }, async ({ page }) => {
-      await page.getByText('Signed in to look only').waitFor();
+      await page.getByText('Signed in read-only').waitFor();
       await page.getByText('Failed for good').first().waitFor();
       expect(await page.locator('#view').getByRole('button').count()).toBe(0);
       await page.getByRole('link', { name: 'Subscriptions' }).click();

@@ -117,7 +117,7 @@ describe('every endpoint of the admin interface', () => {
       );
       expect([method, path, response.status]).toEqual([method, path, 400]);
       expect(await problemOf(response)).toMatchObject({
-        errors: expect.arrayContaining([{ field: 'query.nonsense', message: 'is not known here' }]),
+        errors: expect.arrayContaining([{ field: 'query.nonsense', message: 'is unknown' }]),
       });
     }
   });

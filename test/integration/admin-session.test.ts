@@ -115,8 +115,8 @@ describe('a browser session', () => {
     const { errors } = JSON.parse(text) as { errors: { field: string; message: string }[] };
     expect(errors).toHaveLength(20);
     expect(errors.slice(0, 2)).toEqual([
-      { field: `body.${'x'.repeat(195)}…`, message: 'is not known here' },
-      { field: 'body.k4999', message: 'is not known here' },
+      { field: `body.${'x'.repeat(195)}…`, message: 'is unknown' },
+      { field: 'body.k4999', message: 'is unknown' },
     ]);
   });
 

@@ -44,7 +44,7 @@ describe('sync', () => {
     );
     expect(await run(['sync', '--cancel', begun.id])).toMatchObject({
       code: 1,
-      err: expect.stringContaining('has ended already'),
+      err: expect.stringContaining('has already ended'),
     });
     expect(await run(['sync', '--follow', '99999'])).toMatchObject({
       code: 1,
@@ -84,14 +84,14 @@ describe('sync', () => {
     const athleteId = await rig.connectAthlete();
     rig.simulator.addHistory(athleteId, 2);
     const { code, out, err } = await run(['sync', athleteId, '--wait'], await away());
-    expect(err).toContain('No service answers; the sync is noted in the database');
+    expect(err).toContain('No service answers; the sync is recorded in the database');
     expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('2/2 fetched · finished') });
     expect(await run(['sync', '--after', 'soon'], await away())).toMatchObject({ code: 2 });
     const toCome = ['sync', '--after', '2999-01-01'];
     expect(await run(toCome)).toMatchObject({ code: 2, err: 'Error: --after must not be in the future.\n' });
     expect(await run(toCome, await away())).toMatchObject({
       code: 2,
-      err: 'Error: 2999-01-01T00:00:00.000Z is still to come: no activity is newer.\n',
+      err: 'Error: 2999-01-01T00:00:00.000Z is in the future: no activity is newer.\n',
     });
     const [largest, tooLarge] = ['9223372036854775807', '9223372036854775808'];
     expect(await run(['sync', largest], await away())).toMatchObject({
@@ -132,7 +132,7 @@ describe('jobs', () => {
       code: 0,
       out: 'Deleted 1 job.\n',
     });
-    expect((await run(['jobs', 'list', '--activity', id])).out).toContain('No job fits.');
+    expect((await run(['jobs', 'list', '--activity', id])).out).toContain('No job matches.');
     expect(await run(['jobs', 'retry', '77777'])).toMatchObject({ code: 1, err: 'Error: There is no job 77777.\n' });
   });
 });

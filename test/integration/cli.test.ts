@@ -77,7 +77,7 @@ describe('the command line', () => {
   it('ends with 2 when the admin token is not the service’s, and with 1 when no service answers', async () => {
     expect(await run(['jobs', 'list'], { ...env, ADMIN_TOKEN: 'a-token-of-somebody-else' })).toMatchObject({
       code: 2,
-      err: 'Error: The service does not accept this ADMIN_TOKEN. Set the one that the service runs with.\n',
+      err: 'Error: The service does not accept this ADMIN_TOKEN. Set the one that the service uses.\n',
     });
     expect(await run(['jobs', 'list'], await away())).toMatchObject({
       code: 1,

@@ -136,12 +136,12 @@ describe('an athlete who comes back from the provider', () => {
     const connected = await browse(answer);
     expect([connected.status, await connected.text()]).toEqual([
       200,
-      expect.stringMatching(/<h1>Connected<\/h1>[\s\S]*this application has your activities/),
+      expect.stringMatching(/<h1>Connected<\/h1>[\s\S]*this application receives your activities/),
     ]);
     const refused = changed(await consent(id), 'code', '<b>');
     const tries: [query: Consent, status: number, words: string][] = [
-      [refused, 502, 'If you were told before that you are connected, you still are.'],
-      [answer, 400, 'This address holds once, for ten minutes'],
+      [refused, 502, 'If this page said earlier that you are connected, you still are.'],
+      [answer, 400, 'This address works once, for ten minutes'],
     ];
     for (const [query, status, words] of tries) {
       const page = await browse(query);

@@ -110,7 +110,7 @@ describe('what counts as an unexpected error', () => {
   it('is not that the connection for notifications is lost, that jobs cannot be rescued, or that a run cannot be settled', async () => {
     said.length = 0;
     rig.proxy.cut();
-    for (const line of ['notify: LISTEN connection failed; retrying', 'repeater: rescue failed; it runs again'])
+    for (const line of ['notify: LISTEN connection failed, retrying', 'repeater: rescue failed, retrying'])
       await until(() => said.includes(line), `a line "${line}"`);
     expect(await counted(rig)).toEqual([]);
   });

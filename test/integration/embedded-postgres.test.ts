@@ -172,7 +172,7 @@ if (process.getuid?.() === 0) {
       await rename(await readPlace(), join(rig.folder, 'moved'));
       await expect(startInClosedFolder()).rejects.toMatchObject({
         code: 'CLUSTER_MISSING',
-        message: expect.stringContaining('Put it back'),
+        message: expect.stringContaining('Restore it from a backup'),
       });
     });
   });

@@ -98,7 +98,7 @@ describe('a map source that fails', () => {
     }
     expect(warnings()).toEqual([
       expect.objectContaining({
-        message: 'pictures lack tiles of their map',
+        message: 'thumbnails lack map tiles',
         error: `A tile of the map source ${new URL(tiles.origin).host} was answered with status 401.`,
       }),
     ]);

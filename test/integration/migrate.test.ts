@@ -92,12 +92,12 @@ describe('migrate', () => {
     await edited.remove();
   });
 
-  it('refuses a migration that does not say whether the release before serves with it', async () => {
+  it('refuses a migration that does not say whether the previous release can serve with it', async () => {
     const silent = await makeRelease('0.10.0', {
       'migrations/0901-note.sql': 'ALTER TABLE activity ADD COLUMN note text;',
     });
     await expect(migrate({ connectionString: empty.url, logger, release: silent })).rejects.toThrow(
-      'sql/migrations/0901-note.sql does not say whether the release before serves with it.',
+      'sql/migrations/0901-note.sql does not say whether the previous release can serve with it.',
     );
     expect(await database.query(`SELECT FROM pg_namespace WHERE nspname = 'pgboss'`)).toEqual([]);
     await silent.remove();

@@ -119,7 +119,7 @@ describe('an alert in the Alertmanager as it is shipped', () => {
     const { message, afterMs } = await asShipped.told;
     expect(afterMs).toBeLessThan(GROUP_WAIT_MS + 3000);
     expect(message.attachments[0]?.title).toBe('FIRING (1): TestAlert in monitoring');
-    expect(message.attachments[0]?.text).toContain('Somebody tests whether alerts reach this channel.');
+    expect(message.attachments[0]?.text).toContain('An operator is testing whether alerts reach this channel.');
     expect(message.channel).toBe('#alerts');
 
     const { sentAt } = asShipped;

@@ -144,7 +144,7 @@ describe('a provider that echoes the request in its refusal', () => {
     const callback = `/api/provider/callback?${new URLSearchParams({ state, code: 'secret-code', scope: 'read' })}`;
     const page = await take(callback, { headers: { accept: 'text/html', cookie } });
     expect(page.status).toBe(502);
-    expect(texts.at(-1)).toContain('The provider could not be asked, or did not accept the code.');
+    expect(texts.at(-1)).toContain('The provider could not be reached, or did not accept the code.');
     expect(texts.at(-1)).not.toContain('redacted');
 
     await rig.post({

@@ -143,7 +143,7 @@ describe('the simulated provider: subscriptions and webhooks', () => {
     expect(lost).toMatchObject({ status: 0, attempts: 3, error: 'no answer within 500 ms' });
   });
 
-  it('delivers to nobody while nobody is subscribed, or to an explicit address', async () => {
+  it('delivers to nobody while there is no subscription, or to an explicit address', async () => {
     expect(await simulator.deliver({ object_id: 1 })).toMatchObject({ status: 0, attempts: 0 });
     expect(await simulator.deliver({ object_id: 1 }, { url: callbackUrl })).toMatchObject({ status: 200, attempts: 1 });
     expect(await simulator.createActivityAndNotify(simulator.addAthlete().id)).toMatchObject({ attempts: 0 });

@@ -108,7 +108,7 @@ describe('a process that is asked to stop', () => {
       const started = startServiceProcess(
         testEnvironment('http://127.0.0.1:1', { PORT: String(await freePort()), DATABASE_URL: database.url }),
       );
-      await until(() => started.output().includes('another process migrates'), 'the wait for the other process');
+      await until(() => started.output().includes('another process is migrating'), 'the wait for the other process');
       expect(await started.end('SIGTERM')).toBe(0);
     });
     await other.close();

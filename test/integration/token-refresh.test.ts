@@ -83,7 +83,7 @@ describe('a refresh whose answer is lost', () => {
     const { id } = rig.simulator.addActivity(athleteId);
     await rig.simulator.deliver({ object_id: id, owner_id: athleteId }, { url: webhook() });
     const failed = await rig.untilJob(id, ({ status }) => status === 'failed');
-    const detail = `The provider refuses to refresh the token of athlete ${athleteId}; they must reconnect.`;
+    const detail = `The provider refused to refresh the token of athlete ${athleteId}; they must reconnect.`;
     expect(failed).toMatchObject({ outcome: 'unauthorized', error: detail });
     expect(await stateOf(athleteId)).toEqual({ state: 'reconnect', state_detail: detail });
     expect(await (await rig.admin(`/api/admin/athletes/${athleteId}`)).json()).toMatchObject({

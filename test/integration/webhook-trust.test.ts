@@ -102,7 +102,7 @@ describe('a delivery that is refused', () => {
         expect.objectContaining({
           level: 'warn',
           component: 'webhook',
-          why: 'X-Strava-Signature is missing or not readable; it must be t=<unix seconds>,v1=<hex>.',
+          why: 'X-Strava-Signature is missing or unreadable; it must be t=<unix seconds>,v1=<hex>.',
           refused: 1,
         }),
       ]);
@@ -131,7 +131,7 @@ describe('a delivery that is refused', () => {
     warn(new Error('request entity too large'));
     expect(lines.map((line) => JSON.parse(line))).toEqual([
       expect.objectContaining({ why: 'Bad request: body.owner_id, body.updates', refused: 1 }),
-      expect.objectContaining({ why: 'its body is too large, broken off or unreadably compressed', refused: 2 }),
+      expect.objectContaining({ why: 'its body is too large, incomplete or cannot be decompressed', refused: 2 }),
     ]);
     expect(lines.join('')).not.toMatch(/forged|from the sender/);
   });

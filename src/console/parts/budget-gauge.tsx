@@ -7,7 +7,7 @@ const CAUSES: readonly [WaitCause, string][] = [
   ['turn', 'for a worker'],
   ['cooldown', 'for an athlete’s cooldown'],
   ['budget', 'for the budget'],
-  ['backoff', 'for their next try'],
+  ['backoff', 'for their next retry'],
 ];
 
 // The service's own rules (see the budget's functions): background work leaves a tenth of the window to

@@ -12,7 +12,7 @@ type Query = Record<string, string | undefined>;
 export function retryJob({ id }: Job): Promise<unknown> {
   return act(
     () => ask('POST', `${JOBS}/${id}/retry`),
-    () => `Job ${id} runs again.`,
+    () => `Job ${id} will be retried.`,
   );
 }
 
@@ -33,7 +33,7 @@ export async function deleteJob({ id, status }: Job): Promise<boolean> {
   if (!(await confirmed({ title: `Delete job ${id}?`, text, action: 'Delete', destroys: true }))) return false;
   const done = await act(
     () => ask<{ deleted: number }>('DELETE', `${JOBS}/${id}`),
-    () => `Job ${id} is deleted.`,
+    () => `Job ${id} deleted.`,
   );
   return done !== undefined;
 }
@@ -42,7 +42,7 @@ export async function deleteJob({ id, status }: Job): Promise<boolean> {
 export function retryMatching(query: Query): Promise<void> {
   return changeMatching(query, 'Retry', 'Retry all', false, async () => {
     const { retried } = await ask<{ retried: number }>('POST', withQuery(`${JOBS}/retry`, query));
-    return `${countOf(retried, 'job')} will run again.`;
+    return `${countOf(retried, 'job')} will be retried.`;
   });
 }
 
@@ -50,7 +50,7 @@ export function retryMatching(query: Query): Promise<void> {
 export function forceMatching(query: Query): Promise<void> {
   return changeMatching(query, 'Re-fetch', 'Re-fetch all', false, async () => {
     const { forced } = await ask<{ forced: number }>('POST', withQuery(`${JOBS}/force`, query));
-    return `${countOf(forced, 'job')} will re-fetch.`;
+    return `${countOf(forced, 'activity', 'activities')} will be re-fetched.`;
   });
 }
 
@@ -73,7 +73,7 @@ async function changeMatching(
     async () => {
       const { count } = await ask<{ count: number }>('GET', withQuery(`${JOBS}/count`, query));
       const filter = Object.entries(query).map(([name, value]) => `${WORDS[name] ?? name} ${value}`);
-      const text = `All jobs with ${filter.join(', ')}. Jobs that match in the meantime are included.`;
+      const text = `All jobs with ${filter.join(', ')}. Jobs that start to match before you confirm are included.`;
       const typed = destroys && count > MANY ? { typed: String(count) } : {};
       const sure = await confirmed({ title: `${verb} ${countOf(count, 'job')}?`, text, action, destroys, ...typed });
       return sure ? change() : 'Nothing was changed.';

@@ -22,7 +22,7 @@ export function SyncForm({ athleteId, onBegun }: { athleteId?: string; onBegun: 
         if (athleteId === undefined && !(await confirmedForAll(body))) return undefined;
         return ask<{ id: string }>('POST', path, { body });
       },
-      (answer) => (answer ? `Sync ${answer.id} has begun.` : 'Nothing was begun.'),
+      (answer) => (answer ? `Sync ${answer.id} has started.` : 'Nothing was started.'),
     );
     if (begun) onBegun();
   };

@@ -102,7 +102,7 @@ function StateNotice({ athlete: { state, stateDetail } }: { athlete: Athlete }) 
 async function eraseAthlete(id: string): Promise<boolean> {
   const sure = await confirmed({
     title: 'Disconnect and erase?',
-    text: 'The provider is told, and their tokens, activities, pictures, jobs and deliveries are erased. This cannot be undone.',
+    text: 'The provider is notified, and their tokens, activities, pictures, jobs and deliveries are erased. This cannot be undone.',
     action: 'Erase',
     typed: id,
     destroys: true,
@@ -111,7 +111,7 @@ async function eraseAthlete(id: string): Promise<boolean> {
   const done = await act(
     () => ask<{ providerTold: boolean }>('DELETE', `/api/admin/athletes/${id}`),
     ({ providerTold }) =>
-      providerTold ? `Athlete ${id} is erased.` : `Athlete ${id} is erased; the provider could not be told.`,
+      providerTold ? `Athlete ${id} erased.` : `Athlete ${id} erased; the provider could not be notified.`,
   );
   return done !== undefined;
 }

@@ -48,7 +48,7 @@ export function DeliveriesView() {
         {(page) => (
           <>
             {page.events.length === 0 ? (
-              <Empty>No delivery fits.</Empty>
+              <Empty>No delivery matches.</Empty>
             ) : (
               <Table label="Deliveries" columns={mayChange() ? [...COLUMNS, REPLAY] : COLUMNS} rows={page.events} />
             )}
@@ -94,6 +94,6 @@ function replay(id: string): Promise<unknown> {
   return act(
     () => ask<{ status: string; jobId: string }>('POST', `/api/admin/webhook-events/${id}/replay`),
     ({ status, jobId }) =>
-      status === 'stale' ? `Delivery ${id} is out of date; nothing was done.` : `Job ${jobId} does it again.`,
+      status === 'stale' ? `Delivery ${id} is out of date; nothing was done.` : `Job ${jobId} replays it.`,
   );
 }

@@ -106,8 +106,8 @@ const IDLE = { turn: FREE, cooldown: FREE, budget: FREE, backoff: FREE, pause: P
 
 const REASONS = {
   pause: () => 'an operator has paused fetching.',
-  turn: () => 'others are before it.',
-  cooldown: (athleteId: string) => `athlete ${athleteId} was fetched from just now, and has a cooldown.`,
+  turn: () => 'other jobs are ahead of it.',
+  cooldown: (athleteId: string) => `athlete ${athleteId} was just fetched from and is in cooldown.`,
   budget: () => 'the provider’s budget is spent, kept for webhooks, or paced.',
-  backoff: () => 'its last try failed, and it waits before the next.',
+  backoff: () => 'its last attempt failed; it waits for the backoff.',
 };

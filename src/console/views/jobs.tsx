@@ -57,7 +57,7 @@ export function JobsView() {
       <Shown resource={jobs}>
         {(page) => (
           <>
-            {page.jobs.length === 0 ? <Empty>No job fits.</Empty> : <JobTable jobs={page.jobs} />}
+            {page.jobs.length === 0 ? <Empty>No job matches.</Empty> : <JobTable jobs={page.jobs} />}
             <Pages nextCursor={page.nextCursor} />
           </>
         )}
@@ -76,12 +76,12 @@ function BulkActions({ query }: { query: JobQuery }) {
       <span>
         {count.data === undefined
           ? count.error
-            ? 'How many jobs fit could not be counted.'
+            ? 'The matching jobs could not be counted.'
             : 'Counting…'
           : `${countOf(matching, 'job')} ${matching === 1 ? 'fits' : 'fit'}`}
       </span>
       {mayChange() && matching > 0 && query.status === undefined && (
-        <span class="faint">Choose a status to retry, fetch again or delete all that match.</span>
+        <span class="faint">Choose a status to retry, re-fetch or delete all that match.</span>
       )}
       {mayChange() && matching > 0 && query.status !== undefined && (
         <span class="actions">

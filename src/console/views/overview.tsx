@@ -85,10 +85,10 @@ function pollingFacts({ polling: { startedAt, finishedAt }, lastDay }: Overview)
       'Sweep',
       startedAt ? (
         <>
-          under way, begun <Age at={startedAt} />
+          running, started <Age at={startedAt} />
         </>
       ) : (
-        'none under way'
+        'none running'
       ),
     ],
     ['Last finished', <Age at={finishedAt} />],

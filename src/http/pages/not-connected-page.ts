@@ -5,13 +5,13 @@ const AGAIN = '<a href="/api/provider/connect">reconnect</a>';
 
 // In the athlete's words: they know neither state nor code.
 const ADVICE: Partial<Record<ProblemCode, string>> = {
-  badRequest: `This address holds once, for ten minutes, and only in the browser that this service sent to the provider. Please ${AGAIN}.`,
-  badGateway: `The provider did not accept this answer; it takes each one once. If you were told before that you are connected, you still are. Otherwise please ${AGAIN}.`,
-  tooManyRequests: `There were too many tries from here. Wait a minute, then ${AGAIN}.`,
+  badRequest: `This address works once, for ten minutes, and only in the browser that this service sent to the provider. Please ${AGAIN}.`,
+  badGateway: `The provider did not accept this answer; it accepts each one only once. If this page said earlier that you are connected, you still are. Otherwise please ${AGAIN}.`,
+  tooManyRequests: `There were too many attempts from your network. Wait a minute, then ${AGAIN}.`,
 };
 
 /** What an athlete's browser shows who came back from the provider and could not be connected. */
 export function renderNotConnectedPage(problem: Problem): string {
-  const advice = ADVICE[problem.code] ?? `Something is wrong on our side. Wait a few minutes, then ${AGAIN}.`;
+  const advice = ADVICE[problem.code] ?? `Something went wrong on our side. Wait a few minutes, then ${AGAIN}.`;
   return renderPage('Not connected', `<p>${advice}</p>\n<p class="faint">${escapeHtml(problem.message)}</p>`);
 }

@@ -19,7 +19,7 @@ const athleteOut = z.strictObject({
   connectedAt: timeOut,
   lastActivityAt: timeOut.nullable().meta({ description: 'Start of the newest stored activity' }),
   waitingJobs: z.int(),
-  cooldownUntil: timeOut.nullable().meta({ description: 'Set while they may not be fetched from' }),
+  cooldownUntil: timeOut.nullable().meta({ description: 'End of the cooldown; set while no fetch for them may start' }),
 });
 const athletePath = z.object({ id: int64 });
 
@@ -69,10 +69,10 @@ export function adminAthleteRoutes(deps: { database: Database; disconnect: Disco
           description: 'Erased',
           schema: z.strictObject({
             erased: z.literal(true),
-            providerTold: z.boolean().meta({ description: 'Whether the provider took the access back' }),
+            providerTold: z.boolean().meta({ description: 'Whether the provider revoked the access' }),
           }),
         },
-        404: { description: 'Nothing is kept of such an athlete' },
+        404: { description: 'Nothing is kept of this athlete' },
       },
       handle: async ({ params }) => {
         const result = await deps.disconnect(params.id);

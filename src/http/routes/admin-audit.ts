@@ -13,7 +13,7 @@ const entryOut = z.strictObject({
   action: z.string(),
   target: z.string().nullable(),
   detail: z.record(z.string(), z.unknown()),
-  status: z.int().nullable().meta({ description: 'Of the answer; null when the change did not come to its end' }),
+  status: z.int().nullable().meta({ description: 'Status of the answer; null when the change did not finish' }),
 });
 
 /** Who changed what through the admin interface. */

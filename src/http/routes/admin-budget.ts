@@ -12,7 +12,7 @@ export function adminBudgetRoutes(deps: {
     defineRoute({
       method: 'get',
       path: '/api/admin/budget',
-      summary: 'The provider’s budget: window, used, left, and who waits for it',
+      summary: 'The provider’s budget: window, used, left, and which jobs wait for it',
       access: 'read',
       responses: { 200: { description: 'The budget', schema: budgetOut } },
       handle: async () => {

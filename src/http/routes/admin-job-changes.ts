@@ -63,7 +63,7 @@ export function adminJobChangeRoutes(deps: {
       summary: 'Retry all finished jobs that match',
       access: 'admin',
       query: z.strictObject({
-        status: z.enum(['failed', 'done'], { error: 'must be failed or done: other jobs run by themselves' }),
+        status: z.enum(['failed', 'done'], { error: 'must be failed or done: other jobs run without a retry' }),
         ...jobFilterFields,
       }),
       responses: { 200: { description: 'How many', schema: z.strictObject({ retried: z.int() }) } },
@@ -89,25 +89,25 @@ export function adminJobChangeRoutes(deps: {
     defineRoute({
       method: 'post',
       path: '/api/admin/activity-jobs/:id/retry',
-      summary: 'Run one job again; a pending one no longer waits for its backoff',
+      summary: 'Retry one job; a pending one no longer waits for its backoff',
       access: 'admin',
       params: jobPath,
       responses: {
         200: { description: 'The job, pending', schema: jobOut },
         404: { description: 'No such job' },
-        409: { description: 'It runs already' },
+        409: { description: 'It is already running' },
       },
       handle: async ({ params }) => {
         const job = await retryJob(deps, params.id);
         if (!job) throw new Problem('notFound', `There is no job ${params.id}.`);
-        if (job === 'working') throw new Problem('conflict', `Job ${params.id} runs already.`);
+        if (job === 'working') throw new Problem('conflict', `Job ${params.id} is already running.`);
         return { status: 200, body: job, audit: { athleteId: job.athleteId } };
       },
     }),
     defineRoute({
       method: 'delete',
       path: '/api/admin/activity-jobs/:id',
-      summary: 'Delete one job; if it is working its result is not saved',
+      summary: 'Delete one job; if it is working, its result is not saved',
       access: 'admin',
       params: jobPath,
       responses: {

@@ -18,11 +18,9 @@ import { deliveryOut } from '../webhook-event-body.ts';
 const attemptOut = z.strictObject({
   startedAt: timeOut,
   endedAt: timeOut,
-  result: z
-    .enum(['retry', 'put_back', 'failed'])
-    .meta({
-      description: 'retry: failed, to be retried; put_back: released, attempts unchanged; failed: the job has ended',
-    }),
+  result: z.enum(['retry', 'put_back', 'failed']).meta({
+    description: 'retry: failed, to be retried; put_back: released, attempts unchanged; failed: the job has ended',
+  }),
   error: z.string(),
 });
 const waitOut = z.strictObject({
@@ -67,7 +65,7 @@ export function adminJobRoutes(deps: {
     defineRoute({
       method: 'get',
       path: '/api/admin/activity-jobs/count',
-      summary: 'How many jobs fit a filter',
+      summary: 'How many jobs match a filter',
       access: 'read',
       query: z.strictObject(filter),
       responses: { 200: { description: 'The count', schema: z.strictObject({ count: z.int() }) } },
@@ -76,7 +74,7 @@ export function adminJobRoutes(deps: {
     defineRoute({
       method: 'post',
       path: '/api/admin/activity-jobs',
-      summary: 'Ask for a fetch',
+      summary: 'Request a fetch',
       access: 'admin',
       body: z.strictObject({
         activityId: int64,
@@ -85,8 +83,8 @@ export function adminJobRoutes(deps: {
         force: z.boolean().default(false),
       }),
       responses: {
-        200: { description: 'Joined a job that was open already', schema: jobOut },
-        201: { description: 'A new job, or a finished one that is open again', schema: jobOut },
+        200: { description: 'Joined a job that was already open', schema: jobOut },
+        201: { description: 'A new job, or a finished one that was reopened', schema: jobOut },
         409: { description: 'The activity has a job for another athlete, or is stored as theirs' },
       },
       handle: async ({ body }) => {

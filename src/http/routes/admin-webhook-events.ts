@@ -17,7 +17,7 @@ export function adminWebhookEventRoutes(deps: { database: Database; boss: PgBoss
     defineRoute({
       method: 'get',
       path: '/api/admin/webhook-events',
-      summary: 'Deliveries of the provider, newest first, and what came of each',
+      summary: 'Deliveries of the provider with their results, newest first',
       access: 'read',
       query: z.strictObject({
         athleteId: int64.optional(),

@@ -81,7 +81,7 @@ export function createOauthRouter(deps: {
         scopeSuffices
           ? renderPage(
               'Connected',
-              '<p>From now on this application has your activities, each soon after you save or change it. You can close this page.</p>',
+              '<p>From now on this application receives your activities soon after you save or change them. You can close this page.</p>',
             )
           : renderPage(
               'Connected, but not allowed to read activities',
@@ -105,7 +105,7 @@ export function createOauthRouter(deps: {
 
 const BROWSER_BYTES = 24;
 const BROWSER = /^[\w-]{32}$/;
-const NOT_ACCEPTED = 'The provider could not be asked, or did not accept the code.';
+const NOT_ACCEPTED = 'The provider could not be reached, or did not accept the code.';
 function returnTo({ returnUrl }: ConnectLink, result: { status: 'connected' | 'denied' | 'scope'; athleteId?: Int64 }) {
   const url = new URL(returnUrl);
   for (const [name, value] of Object.entries(result)) url.searchParams.set(name, value);

@@ -9,7 +9,7 @@ import { cutPage, pageLimit, time } from '../query-fields.ts';
 import { defineRoute, int64, type Route } from '../route.ts';
 
 const athletePath = z.object({ id: int64 });
-const NOT_CHANGED = { description: 'What If-None-Match names is still the one' };
+const NOT_CHANGED = { description: 'What If-None-Match names is still current' };
 
 /** The connected athletes, for the application. */
 export function v1AthleteRoutes(deps: { database: Database; disconnect: DisconnectAthlete }): Route[] {

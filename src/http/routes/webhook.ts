@@ -65,7 +65,10 @@ function validateCallback(deps: WebhookDependencies): RequestHandler {
     if (errors.length > 0)
       throw new Problem('badRequest', 'This is not a validation request of the provider.', { errors });
     if (!equals(token as string, deps.verifyToken))
-      throw new Problem('forbidden', 'hub.verify_token is not the one that this service shares with the provider.');
+      throw new Problem(
+        'forbidden',
+        'hub.verify_token does not match the token that this service shares with the provider.',
+      );
     response.json({ 'hub.challenge': challenge });
   };
 }

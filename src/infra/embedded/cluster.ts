@@ -48,7 +48,7 @@ export async function locateCluster(dataDir: string, sharedDir: string, log: Wri
   if (await canEnter(folder, account)) return { clusterDir, account };
   if (account === undefined || existing !== undefined) throw clusterUnusable(folder, account);
   const place = await openFolder(join(sharedDir, 'clusters', `${basename(dirname(dataDir))}-${randomUUID()}`));
-  log('warn', `${dataDir} is closed to the user ${account.name}, who runs PostgreSQL; its data is kept in ${place}`);
+  log('warn', `${dataDir} is closed to the user ${account.name}, which runs PostgreSQL; its data is kept in ${place}`);
   return { clusterDir: join(place, 'postgres'), account };
 }
 
@@ -67,7 +67,7 @@ export async function findCluster(dataDir: string): Promise<string | undefined> 
   if (target === undefined) return undefined;
   throw new EmbeddedPostgresError(
     'CLUSTER_MISSING',
-    `The database of ${dataDir} was kept in ${target}, which is gone. Put it back (from a backup), or delete the link ${path} to start with an empty database.`,
+    `The database of ${dataDir} was kept in ${target}, which no longer exists. Restore it from a backup, or delete the link ${path} to start with an empty database.`,
   );
 }
 
@@ -96,7 +96,7 @@ export async function prepareCluster(
   if (version !== binaries.majorVersion) {
     throw new EmbeddedPostgresError(
       'CLUSTER_UNUSABLE',
-      `The cluster ${clusterDir} is of PostgreSQL ${version}, and this release brings PostgreSQL ${binaries.majorVersion}. Dump it with the release that made it (pg_dump) and load the dump into a new cluster, or set DATABASE_URL to a PostgreSQL ${version} that runs it.`,
+      `The cluster ${clusterDir} was created by PostgreSQL ${version}, and this release ships PostgreSQL ${binaries.majorVersion}. Dump it with the release that created it (pg_dump) and load the dump into a new cluster, or set DATABASE_URL to a PostgreSQL ${version} that runs it.`,
     );
   }
   if (passwordLost) await replacePassword(location, binaries, password, log);
@@ -130,7 +130,7 @@ async function createCluster(
   if ((await exists(clusterDir)) && (await readdir(clusterDir)).length > 0) {
     throw new EmbeddedPostgresError(
       'CLUSTER_UNUSABLE',
-      `${clusterDir} holds files, but no database cluster (PG_VERSION is missing). Put the cluster back from a backup, or move the folder away to start with an empty database.`,
+      `${clusterDir} holds files, but no database cluster (PG_VERSION is missing). Restore the cluster from a backup, or move the folder away to start with an empty database.`,
     );
   }
   log('info', `creating the database cluster ${clusterDir}`);
@@ -197,6 +197,6 @@ function initdbFailed(clusterDir: string, complaint: string): EmbeddedPostgresEr
 function clusterUnusable(folder: string, account: ServerAccount): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
     'CLUSTER_UNUSABLE',
-    `The user ${account?.name ?? `with the number ${process.getuid?.()}`}, who has to run PostgreSQL, cannot enter ${folder}. Open that folder and those above it to that user, start the service as its owner or as root, or choose another DATA_DIR.`,
+    `The user ${account?.name ?? `with the number ${process.getuid?.()}`}, which must run PostgreSQL, cannot enter ${folder}. Give that user access to the folder and those above it, start the service as its owner or as root, or choose another DATA_DIR.`,
   );
 }

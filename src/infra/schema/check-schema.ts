@@ -37,7 +37,7 @@ export async function compareSchema(database: Queryable, boss: PgBoss, release: 
     !difference.newer.some((name) => name.includes(`-pg-boss-${bossVersion}.`))
   ) {
     throw new MigrationError(
-      `pg-boss's schema has version ${bossVersion}; release ${release.version} knows version ${BOSS_SCHEMA_VERSION}, and no migration says that the newer one suits it. Start the release that raised it.`,
+      `pg-boss's schema has version ${bossVersion}; release ${release.version} knows version ${BOSS_SCHEMA_VERSION}, and no migration declares the newer one compatible. Start the release that upgraded it.`,
     );
   }
   return { ...difference, bossIsBehind: bossVersion < BOSS_SCHEMA_VERSION };

@@ -42,7 +42,7 @@ export async function readMigrations(release: Release): Promise<Migration[]> {
     const [, word] = /^-- (compatible|breaking): \S/.exec(sql) ?? [];
     if (word === undefined) {
       throw new MigrationError(
-        `sql/migrations/${name} does not say whether the release before serves with it. Begin it with "-- compatible: <why>" or "-- breaking: <why>".`,
+        `sql/migrations/${name} does not say whether the previous release can serve with it. Begin it with "-- compatible: <why>" or "-- breaking: <why>".`,
       );
     }
     return { name, sql, checksum: checksumOf(sql), compatible: word === 'compatible' };
