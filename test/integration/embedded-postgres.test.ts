@@ -111,7 +111,7 @@ describe('the embedded PostgreSQL', () => {
     await writeFile(join(dataDir, 'postgres', 'PG_VERSION'), '15\n');
     await expect(rig.start({ dataDir })).rejects.toMatchObject({
       code: 'CLUSTER_UNUSABLE',
-      message: expect.stringContaining('is of PostgreSQL 15'),
+      message: expect.stringContaining('was created by PostgreSQL 15'),
     });
   });
 });
