@@ -18,7 +18,7 @@ const FIRST_ROUND = 6;
 const EVERY_MS = 6000;
 const ACTIVITY_KINDS = [{}, {}, { kind: 'indoor' as const }, {}];
 
-/** The main job on real parts, in one command: database, a simulated provider, every worker and the web. */
+/** The whole service in one command: database, simulated provider, every worker and the web. */
 async function demo(): Promise<void> {
   const stop = hearStopSignal();
   say('Activity Sync demo: a webhook becomes a stored activity with its thumbnail.\n');

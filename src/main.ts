@@ -8,14 +8,14 @@ import { MigrationError } from './infra/schema/migration-error.ts';
 import { hearStopSignal } from './infra/stop-signal.ts';
 import { openStorage } from './infra/storage.ts';
 
-/** Exit codes: 0 stopped as asked, 1 failed, 2 refused to start for its configuration. */
+/** Exit codes: 0 stopped on request, 1 failed, 2 refused to start because of its configuration. */
 const EXIT_CONFIG = 2;
 const STOP_DEADLINE_MS = 25_000;
 
 async function main(): Promise<void> {
   const config = readConfig();
   const logger = createLogger({ level: config.LOG_LEVEL, secrets: readSecrets() });
-  // From the beginning: what a start has opened must be closed as well.
+  // From the beginning: an interrupted start must also close what it has opened.
   const stop = hearStopSignal(() => {
     logger.info('stopping: no new work, running jobs finish or are released', { component: 'main' });
     endAfterDeadline(logger);
@@ -34,7 +34,7 @@ async function main(): Promise<void> {
   } finally {
     await storage.close();
   }
-  // A migration that is left would keep the process: it may wait long for another one.
+  // A running migration would keep the process alive: it may wait a long time for another one.
   if (!migrated) process.exit();
 }
 

@@ -18,7 +18,7 @@ export interface TestAlert {
  * @param options.now the time, in milliseconds since the epoch
  * @param options.lastsMs after which it counts as resolved
  * @returns the alert as it was sent
- * @throws when the Alertmanager does not answer or does not take it
+ * @throws when the Alertmanager does not answer or refuses it
  */
 export async function sendTestAlert(
   url: string,

@@ -92,7 +92,7 @@ export function addJobsCommands(program: Command, terminal: Terminal): void {
     });
 }
 
-// Passed over in silence, a filter would be believed.
+// A filter that is silently ignored would seem to apply.
 function refuseFilterOfOne(jobId: string | undefined, options: FilterOptions): void {
   const given = (['athlete', 'activity', 'reason'] as const).filter((name) => options[name] !== undefined);
   if (jobId !== undefined && given.length > 0)

@@ -12,7 +12,7 @@ export interface ServiceClient {
   send<Body>(method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<Body>;
 }
 
-/** The service does not answer just now; the same again may work. */
+/** The service does not answer at the moment; a retry may work. */
 export class ServiceAwayError extends CommandError {
   override name = 'ServiceAwayError';
 }
@@ -107,7 +107,7 @@ async function request(
 
 function refusal(status: number, text: string): CommandError {
   const problem = readProblem(text);
-  // The service's own words are about the header that this program sends.
+  // The service's own message is about the header that this program sends.
   if (status === 401)
     return new CommandError(
       'The service does not accept this ADMIN_TOKEN. Set the one that the service uses.',

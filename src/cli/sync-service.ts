@@ -13,7 +13,7 @@ export interface SyncService {
   show(id: Int64): Promise<SyncProgress>;
   list(): Promise<SyncProgress[]>;
   cancel(id: Int64): Promise<SyncProgress>;
-  /** Said once, when a sync is begun. */
+  /** Said once, when a sync is started. */
   readonly remark: string | undefined;
   close(): Promise<void>;
 }
@@ -52,7 +52,7 @@ async function overDatabase(): Promise<SyncService> {
     connectionString: config.DATABASE_URL,
     maxConnections: 2,
     applicationName: 'activity-sync command-line',
-    onError: () => undefined, // the statement that notices says so
+    onError: () => undefined, // the failing statement reports it
   });
   const syncs = createSyncs({
     database,

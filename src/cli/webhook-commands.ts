@@ -95,7 +95,7 @@ export async function createSubscription(
   else terminal.print(`Created subscription ${created.id} for ${created.callbackUrl}.`);
 }
 
-/** Options of commands that ask the service, or else the provider. */
+/** Options of commands that use the service, or else the provider. */
 export function withWhere(command: Command): Command {
   return command
     .option('--url <url>', 'address of the running service (default: NEXT_PUBLIC_BASE_URL, then PORT on this machine)')
@@ -111,7 +111,7 @@ async function either<Result>(
     direct: (direct: DirectProvider) => Promise<Result>;
   },
 ): Promise<Result> {
-  // Without an admin token the provider can still be asked, with the application's own credentials.
+  // Without an admin token the provider can still be called with the application's own credentials.
   const mayAsk = options.url !== undefined || readVariables([], ['ADMIN_TOKEN']).ADMIN_TOKEN !== undefined;
   const service = mayAsk && !options.direct ? await findService(options.url) : undefined;
   if (service) return ways.service(service);

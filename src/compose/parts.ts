@@ -64,7 +64,7 @@ export function createParts(options: {
   const database = openDatabase({
     connectionString,
     maxConnections: WEB_CONNECTIONS + config.FETCH_CONCURRENCY * 2,
-    // A refresh of tokens keeps one open over its call.
+    // A token refresh keeps one open during its call.
     idleTransactionMs: Math.max(60_000, 3 * config.FETCH_TIMEOUT_MS),
     applicationName: `activity-sync ${config.SERVICE_ROLES.join(',')}`,
     onError: (error) =>

@@ -42,7 +42,7 @@ const WRITABLE = `SELECT NOT pg_is_in_recovery() AND NOT current_setting('transa
 /** The HTTP side of a process: health for every role, everything else for the role web. */
 export interface Web {
   app: Express;
-  /** Ends what would keep the server from closing, the live event streams, and logs refused tries. */
+  /** Ends the live event streams, which would keep the server from closing, and logs refused tokens. */
   stop(): Promise<void>;
 }
 

@@ -3,7 +3,7 @@ import type { Overview } from './api/bodies.ts';
 import { countFinished } from './finished.ts';
 import { countOf, formatClock, formatSpan } from './format.ts';
 
-/** From worst to best. `waiting` is the provider's doing, and needs no operator. */
+/** From worst to best. `waiting` is caused by the provider, and needs no operator. */
 export const LEVELS = ['bad', 'warning', 'waiting', 'good'] as const;
 export type Level = (typeof LEVELS)[number];
 
@@ -15,7 +15,7 @@ export interface Judgement {
   runbook?: 'process' | 'provider' | 'queue' | 'webhook';
 }
 
-/** Everything that the figures say, worst first, and what else deserves a look without being an alarm. */
+/** All findings from the figures, worst first, and minor ones that are no alarm. */
 export interface Health {
   level: Level;
   judgements: Judgement[];
@@ -28,7 +28,7 @@ const BAD_SHARE = 0.5;
 const LONG_SHARE = 0.1;
 const LONG_MS = 300_000;
 
-/** What can be said while the figures cannot be read: those that were read before may be wrong now. */
+/** The finding while the figures cannot be read: earlier ones may be wrong by now. */
 export const UNKNOWN_HEALTH: Judgement = {
   level: 'bad',
   sentence: 'The service’s status is unknown: its figures cannot be read.',

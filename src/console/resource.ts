@@ -5,7 +5,7 @@ import { connection, type LiveEvent, onLive, silentSince } from './live.ts';
 
 /** Something read from the admin interface. */
 export interface Resource<Body> {
-  /** Undefined until the first answer; the last one while a newer is on its way. */
+  /** Undefined until the first answer; the last one while a newer one is loading. */
   data: Body | undefined;
   error: ApiError | undefined;
   /** When `data` was read, by the service's clock. */
@@ -29,7 +29,7 @@ interface Reading {
   unasked: boolean;
 }
 
-// A single event is shown at once. While they keep coming the list is read ever less often.
+// A single event is shown at once. While events keep coming, the list is read less and less often.
 const QUIET_MS = 350;
 const MAX_QUIET_MS = 1600;
 const AFTER_ERROR_MS = 5000;
@@ -70,7 +70,7 @@ export function useResource<Body>(
     } catch (error) {
       if (abort.signal.aborted) return;
       const problem = error instanceof ApiError ? error : new ApiError(0, String(error));
-      // What was read before stays in sight: it is old, not wrong.
+      // Earlier data stays visible: it is old, not wrong.
       setState((before) =>
         before.path === wanted && problem.status !== 404
           ? { ...before, error: problem }
@@ -82,7 +82,7 @@ export function useResource<Body>(
   }, []);
   const reload = useCallback(() => void load(), [load]);
 
-  // A page that rests does not change: not by an answer that was on its way either.
+  // A paused page does not change, not even by an answer that was still loading.
   useEffect(
     () =>
       connection.subscribe((state) => {

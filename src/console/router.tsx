@@ -18,7 +18,7 @@ export function startRouter(): void {
   });
 }
 
-/** Goes to an address below /admin. @param replace leaves no step to come back to: a filter that changes */
+/** Goes to an address below /admin. @param replace adds no history entry, as for a changed filter */
 export function go(to: string, replace = false): void {
   const address = addressOf(to);
   if (address === location.pathname + location.search) return;

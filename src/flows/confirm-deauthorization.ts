@@ -52,7 +52,7 @@ export function createAcceptDeauthorization(deps: {
     if (signed && !isAhead) return (await deps.erase(athleteId, eventTime)) ? 'deauthorized' : 'stale';
     return deps.database.transaction(async (tx) => {
       const tokens = await findTokens(tx, athleteId);
-      // Nothing is kept of them, and no row of the ledger is to name them again.
+      // Nothing is stored about them, and no ledger row may name them again.
       if (!tokens) return isAhead ? 'refuted' : 'accepted';
       const event = await addAthleteEvent(tx, { ...withdrawal, result: isAhead ? 'refuted' : 'accepted' });
       if (!event) return 'duplicate';
@@ -95,7 +95,7 @@ export async function confirmDeauthorization(
     await retryDeauthorization(boss, database, run, answer.why);
     return 'retry';
   }
-  // The erasure deletes this job with the rest. An athlete who reconnected while the provider was asked is kept: it looks
+  // The erasure deletes this job with the rest. An athlete who reconnected during the call is kept: the erasure checks
   // again, under their lock.
   if (answer.kind === 'refused' && (await deps.erase(run.athleteId, withdrawnAt))) return 'erased';
   await database.transaction(async (tx) => {
@@ -114,7 +114,7 @@ async function askProvider(deps: ConfirmDependencies, run: DeauthorizationRun, w
   if (await hasConnectedSince(database, athleteId, new Date(withdrawnAt.getTime() + CLOCKS_DIFFER_MS)))
     return { kind: 'accepted' };
   const tokens = await findTokens(database, athleteId);
-  // Nothing is kept of them any more, or the wait of one whose token was dead before is over.
+  // Nothing is stored about them any more, or the 48 h for an already invalid token are over.
   if (!tokens || step === 'erase') return { kind: 'refused' };
   let token = secretBox.open(tokens.accessToken);
   try {

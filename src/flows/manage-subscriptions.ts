@@ -72,7 +72,7 @@ async function explainByExisting(
   list: Subscriptions['list'],
 ): Promise<ProviderError | undefined> {
   if (!(refusal instanceof ProviderError && refusal.code === 'REFUSED')) return undefined;
-  // The refusal is what was asked about; that the list cannot be had as well adds nothing to it.
+  // The caller needs the refusal; that the list is unavailable too adds nothing.
   const [standing] = await list().catch(() => []);
   if (!standing) return undefined;
   const advice =

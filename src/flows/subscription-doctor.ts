@@ -17,7 +17,7 @@ export interface DeliveryRecord {
 export interface DoctorDependencies {
   provider: Pick<Provider, 'listSubscriptions'>;
   callbackUrl: string;
-  /** A provider on this machine (a simulated one) reaches what no other can. */
+  /** A provider on this machine (a simulated one) reaches addresses that no other can. */
   providerOrigin: string;
   verifyToken: string | undefined;
   /** Whether deliveries must be signed (PROVIDER_WEBHOOK_SECRET). */
@@ -31,7 +31,7 @@ const SILENCE_MS = 3 * 86_400_000;
 const HOUR_MS = 3_600_000;
 
 /**
- * Looks whether webhooks can arrive: our configuration, the subscription at the provider, the callback as
+ * Checks whether webhooks can arrive: our configuration, the subscription at the provider, the callback as
  * the provider sees it, and what has arrived. Changes nothing.
  */
 export async function examineSubscription(deps: DoctorDependencies): Promise<{ ok: boolean; findings: Finding[] }> {

@@ -3,7 +3,7 @@ import { type Finding, fault, fine } from './finding.ts';
 
 const HANDSHAKE_MS = 2000;
 
-/** Asks our own public address what the provider would ask. The token goes to our own origin alone. */
+/** Sends our own public address the request that the provider would send. The token goes to our own origin only. */
 export async function shakeHands(callbackUrl: string, verifyToken: string | undefined): Promise<Finding> {
   const check = 'handshake';
   const challenge = randomBytes(12).toString('hex');

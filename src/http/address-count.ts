@@ -6,7 +6,7 @@ const WINDOW_MS = 60_000;
 const REFUSALS = 20;
 const MAX_ADDRESSES = 10_000;
 
-/** Counts the deliveries of each address that were refused with 403; behind proxies TRUSTED_PROXIES tells which that is. */
+/** Counts the deliveries of each address that were refused with 403; behind proxies TRUSTED_PROXIES determines which that is. */
 export interface AddressCount {
   /** Counts one. @returns whether its address has had its 20 of this minute: it is answered 429 in place of 403 */
   isOver(request: Request): boolean;

@@ -6,8 +6,8 @@ const WINDOW_MS = 60_000;
 const TRIES = 10;
 
 /**
- * At most ten failing tries a minute from one address; behind proxies TRUSTED_PROXIES tells which that is.
- * @param what is tried, for the answer 429: "to sign in"
+ * At most ten failed attempts a minute from one address; behind proxies TRUSTED_PROXIES determines which that is.
+ * @param what is attempted, for the 429: "to sign in"
  */
 export function limitTries(what: string): RequestHandler {
   return rateLimit({

@@ -51,7 +51,7 @@ export function createApiGuard(options: {
     const admins = options.auth.guard(needed === 'write' ? 'admin' : 'read');
     return async (request, response, next) => {
       const token = bearerOf(request);
-      // An application's token is none of the operator's, and no wrong one.
+      // An application's token is not an operator's, but not a wrong one either.
       if (!token?.startsWith(PREFIX) && (await options.auth.accessOf(request)) !== undefined)
         return admins(request, response, next);
       const found = token === undefined ? undefined : await findApiToken(options.database, digestOf(token));

@@ -16,7 +16,7 @@ export interface FeedOptions {
   athleteId?: Int64 | undefined;
 }
 
-/** The feed of changes for clients that wait for news. */
+/** The feed of changes for waiting clients. */
 export interface ChangeFeed {
   /**
    * Reads a page; an empty one is waited for.
@@ -26,7 +26,7 @@ export interface ChangeFeed {
   read(options: FeedOptions, waitMs: number, response: Response): Promise<ChangePage>;
   /**
    * Sends what is there, and then every change as it comes, as server-sent events, until the client leaves, or for an hour.
-   * @param credential the token or session by which the client came
+   * @param credential the client's token or session
    * @throws CursorExpiredError, CursorUnknownError, Problem 503 when there are too many streams; nothing is sent then
    */
   stream(options: FeedOptions, credential: string, response: Response): Promise<undefined>;

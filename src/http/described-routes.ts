@@ -20,7 +20,7 @@ const webhookEvent = z.looseObject({
 
 const readyOut = z.looseObject({ status: z.string() });
 
-/** Endpoints that are no Route, because their form is the provider's, a browser's or a probe's. */
+/** Endpoints that are not a Route, because the provider, a browser or a probe dictates their form. */
 export const describedRoutes: readonly DescribedRoute[] = [
   {
     method: 'get',

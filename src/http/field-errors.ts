@@ -7,7 +7,7 @@ const MAX_FIELD_LENGTH = 200;
 /**
  * What zod found, as an answer shows it: at most 20 errors with short names, so that a bad request never gets an
  * answer much larger than itself.
- * @param part where the value stood: body, query or path
+ * @param part where the value was: body, query or path
  */
 export function toFieldErrors(part: string, issues: readonly z.core.$ZodIssue[]): FieldError[] {
   return issues

@@ -30,7 +30,7 @@ export const jobFilterFields = {
 
 export const jobPath = z.object({ id: int64 });
 
-/** How many jobs stand in each status. */
+/** How many jobs have each status. */
 export const statsOut = z.strictObject({
   pending: z.int(),
   working: z.int(),

@@ -160,7 +160,7 @@ function toSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
     io,
     unrepresentable: 'any',
     override: ({ jsonSchema }) => {
-      // A field that is described by hand (an id, a number in a query) is just that.
+      // A manually described field (an id, a number in a query) is used as described.
       if (jsonSchema.type !== undefined) delete jsonSchema.anyOf;
       if (jsonSchema.type === 'integer' || jsonSchema.format === 'date-time') delete jsonSchema.pattern;
     },

@@ -88,7 +88,7 @@ export const refuseUnknownPath: RequestHandler = (request) => {
   throw new Problem('notFound', `There is nothing at ${request.path}.`);
 };
 
-/** Answers 405 to whatever came through to the end of a path's methods. @param allow the methods that there are */
+/** Answers 405 to a method that none of a path's routes handles. @param allow the methods that exist */
 export function refuseOtherMethods(...allow: readonly string[]): RequestHandler {
   return (request) => {
     throw new Problem('methodNotAllowed', `${request.method} is not allowed here.`, {

@@ -4,8 +4,8 @@ import { Problem } from './problem.ts';
 const QUIET_MS = 60_000;
 
 /**
- * Warns of a delivery that was refused and says why; at most once a minute, for anybody can send them. The next
- * line tells how many there were since. Of the body it names known fields only.
+ * Logs a warning for a refused delivery, with the reason; at most once a minute, since anyone can send them. The next
+ * line says how many there were since. Of the body it names only known fields.
  */
 export function createRefusalLog({ logger, now }: { logger: Logger; now: () => number }): (error: unknown) => void {
   let quietUntil = Number.NEGATIVE_INFINITY;

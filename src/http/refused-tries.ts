@@ -18,7 +18,7 @@ export interface RefusedTries {
 }
 
 /**
- * At most ten wrong tokens a minute from one address; behind proxies TRUSTED_PROXIES tells which that is. A right
+ * At most ten wrong tokens a minute from one address; behind proxies TRUSTED_PROXIES determines which that is. A right
  * token is never counted or delayed: a client that shares an address with an attacker is not locked out.
  */
 export function createRefusedTries(deps: { audit: Audit; clock: Clock; logger: Logger }): RefusedTries {

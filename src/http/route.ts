@@ -85,7 +85,7 @@ export const int64Out = z
 
 /**
  * Registers routes on a router, a 405 with Allow for the other methods of each path included.
- * @param audit hears of every change that an operator makes, through /api/v1 too
+ * @param audit receives every change that an operator makes, also through /api/v1
  */
 export function mountRoutes(
   router: Router,
@@ -93,7 +93,7 @@ export function mountRoutes(
   guard: (access: Route['access']) => RequestHandler,
   audit: Audit,
 ): void {
-  // Whole words before placeholders: /jobs/retry is no job's id.
+  // Fixed paths before placeholders: /jobs/retry is not a job's id.
   const paths = [...new Set(routes.map((route) => route.path))].sort(
     (a, b) => Number(a.includes(':')) - Number(b.includes(':')),
   );
@@ -148,7 +148,7 @@ function changesSomething(route: Route): boolean {
 export function readJson(request: Request, optional: boolean): unknown {
   const bytes = rawBody(request);
   if (bytes.length === 0 && optional) return {};
-  // Of a request without a body express tells no type.
+  // Express reports no type for a request without a body.
   if (bytes.length > 0 && !request.is('application/json') && !request.is('+json')) {
     throw new Problem('unsupportedMediaType', 'The body must be sent as Content-Type: application/json.');
   }

@@ -6,7 +6,7 @@ const TOLERANCE_S = 300;
 
 /**
  * Checks `X-Strava-Signature: t=<unix seconds>,v1=<hex>`, an HMAC-SHA256 over `<t>.<raw body>`; several v1
- * may stand in it. Without a secret nothing is checked.
+ * are allowed. Without a secret nothing is checked.
  * @throws Problem 403
  */
 export function checkSignature(

@@ -22,7 +22,7 @@ export const deliveryOut = z.strictObject({
   lastReceivedAt: timeOut,
 });
 
-/** The same with what came of it. */
+/** The same with its result. */
 export const ledgerEntryOut = z.strictObject({
   ...deliveryOut.shape,
   job: z

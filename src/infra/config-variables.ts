@@ -9,7 +9,7 @@ const hasOnlyPath = (value: string) => {
   const { origin, pathname, href } = new URL(value);
   return href === origin + pathname && !value.endsWith('?') && !value.endsWith('#');
 };
-// As it is compared: with small letters, without the usual port.
+// Normalised for comparison: lower case, without the default port.
 const plain = (value: string) => new URL(value).href.replace(/\/+$/, '');
 const baseUrl = address.refine(hasOnlyPath, 'must be an address without user, query and fragment').transform(plain);
 const origin = address
@@ -22,7 +22,7 @@ const isTileTemplate = (value: string) =>
   address.safeParse(value).success &&
   ['{z}', '{x}', '{y}'].every((part) => value.includes(part)) &&
   !/[{}]|%7b/i.test(new URL(value).host) &&
-  // Another placeholder, such as {r}, would be sent as it is.
+  // Another placeholder, such as {r}, would be sent literally.
   !/[{}]/.test(value.replace(/\{[zxy]\}/g, ''));
 // What a request can carry as "Authorization: Bearer …".
 const adminToken = z

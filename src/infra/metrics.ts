@@ -2,7 +2,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { ASPECTS, OUTCOMES, REASONS } from '../domain/job.ts';
 import { findHeapLimit } from './heap-limit.ts';
 
-/** What a run of a fetch job can come to; 'error' where even that could not be written down. */
+/** The results of a fetch job's run; 'error' when the result could not be stored. */
 const RUN_RESULTS = [...OUTCOMES, 'retry', 'put_back', 'superseded', 'error'] as const;
 
 /** How the answer to a delivery is counted. */
@@ -197,8 +197,8 @@ export function createMetrics() {
 }
 
 /**
- * Gives the counters that alerts read their known label values, so that the first event of a kind is an
- * increase and not the birth of a series, which a rate does not see.
+ * Initialises the known label values of the counters that alerts read: a rate does not see a series' first value,
+ * so the first event of a kind would be missed.
  */
 function startAtZero(metrics: Metrics): void {
   for (const aspect_type of ASPECTS) {

@@ -4,9 +4,9 @@ import { createCipheriv, createDecipheriv, createHash, createSecretKey, randomBy
 export interface SecretBox {
   /** Encrypts with the newest key. @returns "v1.<key id>.<base64url of nonce, tag and ciphertext>" */
   seal(plain: string): string;
-  /** @throws SecretBoxError when no key fits or the text was changed */
+  /** @throws SecretBoxError when no key matches or the text was altered */
   open(sealed: string): string;
-  /** What everything begins with that the newest key has sealed. */
+  /** The prefix of everything sealed with the newest key. */
   readonly prefix: string;
   /** True when `sealed` was made with an older key and should be sealed again. */
   isOutdated(sealed: string): boolean;

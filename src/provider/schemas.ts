@@ -55,7 +55,7 @@ export type ActivitySummary = z.output<typeof activitySummarySchema>;
 
 const MAX_LISTED = 1000; // several times the largest page requested
 
-/** A list of the provider; its length is looked at first, since each bad entry costs far more than its bytes. */
+/** A list from the provider; its length is checked first, since each bad entry costs far more than its bytes. */
 export const listOf = <S extends z.ZodType>(entry: S) => z.array(z.unknown()).max(MAX_LISTED).pipe(z.array(entry));
 
 /** POST /oauth/token */

@@ -15,7 +15,7 @@ export interface ClaimToken {
   retryCount: number;
 }
 
-/** Notes which process runs a job, inside the transaction that claims it. */
+/** Records which process runs a job, inside the transaction that claims it. */
 export async function saveClaim(tx: Queryable, bossJobId: string, queue: string, processId: number): Promise<void> {
   await tx.query(
     `INSERT INTO job_claim (boss_job_id, queue, process_id) VALUES ($1, $2, $3)

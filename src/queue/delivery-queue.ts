@@ -82,7 +82,7 @@ export async function completeDelivery(boss: PgBoss, tx: Queryable, run: Deliver
   await mustAffect([run], boss.complete(DELIVERY_QUEUE, attemptsOf([run]), null, { db: tx }));
 }
 
-/** Gives an attempt back that was not made, or of which nothing could be written down: it is due again. */
+/** Releases an attempt that was not made, or whose result could not be stored: it is due again. */
 export async function releaseDelivery(boss: PgBoss, run: DeliveryRun, reason: string): Promise<void> {
   await boss.fail(DELIVERY_QUEUE, attemptsOf([run]), { message: reason });
 }

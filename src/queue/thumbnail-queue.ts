@@ -10,7 +10,7 @@ export interface ThumbnailRun extends ClaimToken {
   activityId: Int64;
 }
 
-/** Requests pictures of activities inside the caller's transaction; one that waits already is enough. */
+/** Requests pictures of activities inside the caller's transaction; one that is already waiting is enough. */
 export async function requestThumbnails(boss: PgBoss, tx: Queryable, activityIds: readonly Int64[]): Promise<void> {
   if (activityIds.length === 0) return;
   const jobs = activityIds.map((activityId) => ({ singletonKey: activityId, data: { activityId } }));
@@ -46,7 +46,7 @@ export async function failThumbnail(boss: PgBoss, tx: Queryable, run: ThumbnailR
 
 /**
  * Reclaims the pictures of workers that died: due at once the first time, after pg-boss's backoff from then on.
- * @param findDead which of these processes are dead for certain
+ * @param findDead which of these processes are certainly dead
  * @returns how many
  */
 export async function rescueThumbnails(
@@ -84,7 +84,7 @@ async function rescueThumbnail(database: Database, boss: PgBoss, run: ThumbnailR
     });
     return true;
   } catch (error) {
-    if (error instanceof ClaimLostError) return false; // settled, or rescued by another process, since the look
+    if (error instanceof ClaimLostError) return false; // settled, or rescued by another process, in the meantime
     throw error;
   }
 }

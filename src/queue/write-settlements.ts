@@ -76,7 +76,7 @@ export async function writeSettlements(
   return settling.map(resultOf);
 }
 
-/** The athletes for want of whose access a run ends, in the order of their locks. */
+/** The athletes whose missing access ended a run, in the order of their locks. */
 function lackingAccess(items: readonly Item[]): string[] {
   const lacking = items.filter(({ settlement }) => settlement.kind === 'ended' && settlement.wantsAccess);
   return [...new Set(lacking.map(({ run }) => run.athleteId))].sort();
@@ -124,7 +124,7 @@ async function readRequests(tx: Queryable, items: readonly Item[]): Promise<Sett
 }
 
 /**
- * A run that ends for want of access is released where the athlete has given it in the meantime: connecting could not
+ * A run that ends for lack of access is released if the athlete has granted it in the meantime: connecting could not
  * re-open a job that was running.
  */
 function heedAccess(run: ClaimedRun, settlement: Settlement, request: RequestRow): Settlement {
@@ -136,7 +136,7 @@ function heedAccess(run: ClaimedRun, settlement: Settlement, request: RequestRow
   return { kind: 'release', error, ...(settlement.lastCall ? { lastCall: settlement.lastCall } : {}) };
 }
 
-/** The outcome that a settlement ends its job with; undefined where the job goes on. */
+/** The outcome that a settlement ends its job with; undefined when the job continues. */
 function outcomeOf({ run, settlement }: Item): Outcome | undefined {
   if (settlement.kind === 'stored' || settlement.kind === 'ended') return settlement.outcome;
   return settlement.kind === 'retry' && run.attempts >= MAX_ATTEMPTS ? 'exhausted' : undefined;
@@ -150,7 +150,7 @@ function errorOf({ settlement }: Item): string | undefined {
   return settlement.kind === 'stored' ? undefined : settlement.error;
 }
 
-/** Ends pg-boss's jobs, and places those that go on. @throws ClaimLostError */
+/** Ends pg-boss's jobs, and requeues those that continue. @throws ClaimLostError */
 async function endBossJobs(
   { boss, backoffMs }: Dependencies,
   tx: Queryable,
@@ -208,7 +208,7 @@ async function scheduleRetry(boss: PgBoss, tx: Queryable, one: Settling, delayMs
   const lane = laneReasonOf(request);
   const waitMs = lane === 'delete' ? 0 : delayMs;
   const [priority] = await wakeLanes(tx, [{ athleteId: request.athlete_id, lane }], waitMs);
-  // A wait, not a time of day: the database's clock decides, the same for every replica.
+  // A duration, not a time: the database's clock decides, the same for every replica.
   const startAfter = `${waitMs} milliseconds`;
   await boss.update(
     FETCH_QUEUE,

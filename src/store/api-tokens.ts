@@ -29,7 +29,7 @@ export async function saveApiToken(
   return row as ApiTokenRow;
 }
 
-/** All tokens that hold, oldest first. */
+/** All valid tokens, oldest first. */
 export async function listApiTokens(database: Queryable): Promise<ApiTokenRow[]> {
   return database.query<ApiTokenRow>(`SELECT ${COLUMNS} FROM api_token ORDER BY id`, []);
 }
@@ -39,7 +39,7 @@ export async function deleteApiToken(database: Queryable, id: Int64): Promise<bo
   return (await database.query('DELETE FROM api_token WHERE id = $1 RETURNING id', [id])).length === 1;
 }
 
-/** The token with this digest, and notes its use; undefined when there is none or it was revoked. */
+/** Finds the token with this digest and records its use; undefined when there is none or it was revoked. */
 export async function findApiToken(
   database: Queryable,
   digest: Buffer,

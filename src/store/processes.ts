@@ -17,7 +17,7 @@ export interface ProcessRow {
   drawing: number;
 }
 
-/** The processes that were seen within the last day, those that live first. */
+/** The processes that were seen within the last day, live ones first. */
 export async function listProcesses(database: Queryable): Promise<ProcessRow[]> {
   return database.query<ProcessRow>(PROCESSES, [PROCESS_LOCK_CLASS]);
 }

@@ -16,7 +16,7 @@ export class ApiError extends Error {
 export type Method = 'GET' | 'POST' | 'DELETE';
 
 /**
- * Asks the admin interface. An answer 401 ends the session, which brings the sign-in back.
+ * Calls the admin interface. A 401 ends the session, which shows the sign-in again.
  * @throws ApiError; status 0 when the service cannot be reached
  */
 export async function ask<Body>(
@@ -65,7 +65,7 @@ function problemOf(text: string): string {
   return detail ?? title ?? 'The service answered with an error.';
 }
 
-/** Makes an address with those parameters that have a value. */
+/** Builds an address from the parameters that have a value. */
 export function withQuery(path: string, query: Record<string, string | undefined>): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value) parameters.set(name, value);

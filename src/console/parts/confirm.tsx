@@ -5,16 +5,16 @@ interface Question {
   title: string;
   text: string;
   action: string;
-  /** What must be typed before it can be done; for what cannot be undone. */
+  /** What must be typed to confirm an action that cannot be undone. */
   typed?: string;
-  /** It destroys something: its button is red. */
+  /** Destructive: its button is red. */
   destroys?: boolean;
   answer: (yes: boolean) => void;
 }
 
 const question = signal<Question | null>(null);
 
-/** Asks before something is changed. @returns whether to do it */
+/** Asks for confirmation of a change. @returns whether to do it */
 export function confirmed(asked: Omit<Question, 'answer'>): Promise<boolean> {
   return new Promise((resolve) => {
     question.value = { ...asked, answer: resolve };

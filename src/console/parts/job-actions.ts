@@ -5,10 +5,10 @@ import { confirmed } from './confirm.tsx';
 import { act } from './messages.tsx';
 
 const JOBS = '/api/admin/activity-jobs';
-const MANY = 100; // to delete more, their number is typed
+const MANY = 100; // to delete more, the operator types their number
 type Query = Record<string, string | undefined>;
 
-/** Runs a job again; a pending one no longer waits for its backoff. */
+/** Retries a job; a pending one no longer waits for its backoff. */
 export function retryJob({ id }: Job): Promise<unknown> {
   return act(
     () => ask('POST', `${JOBS}/${id}/retry`),
@@ -16,7 +16,7 @@ export function retryJob({ id }: Job): Promise<unknown> {
   );
 }
 
-/** Asks for a fetch of what is stored already. */
+/** Requests a re-fetch of an activity that is already stored. */
 export function forceJob({ id, activityId, athleteId }: Job): Promise<unknown> {
   return act(
     () => ask('POST', JOBS, { body: { activityId, athleteId, reason: 'manual', force: true } }),
@@ -24,7 +24,7 @@ export function forceJob({ id, activityId, athleteId }: Job): Promise<unknown> {
   );
 }
 
-/** Deletes a job after asking. @returns whether it was deleted */
+/** Deletes a job after a confirmation. @returns whether it was deleted */
 export async function deleteJob({ id, status }: Job): Promise<boolean> {
   const text =
     status === 'working'
@@ -38,7 +38,7 @@ export async function deleteJob({ id, status }: Job): Promise<boolean> {
   return done !== undefined;
 }
 
-/** Runs all jobs that match again, after asking with their number. */
+/** Retries all jobs that match, after a confirmation that gives their number. */
 export function retryMatching(query: Query): Promise<void> {
   return changeMatching(query, 'Retry', 'Retry all', false, async () => {
     const { retried } = await ask<{ retried: number }>('POST', withQuery(`${JOBS}/retry`, query));
@@ -46,7 +46,7 @@ export function retryMatching(query: Query): Promise<void> {
   });
 }
 
-/** Fetches the activities of all jobs that match, stored or not, after asking with their number. */
+/** Fetches the activities of all jobs that match, stored or not, after a confirmation that gives their number. */
 export function forceMatching(query: Query): Promise<void> {
   return changeMatching(query, 'Re-fetch', 'Re-fetch all', false, async () => {
     const { forced } = await ask<{ forced: number }>('POST', withQuery(`${JOBS}/force`, query));
@@ -54,7 +54,7 @@ export function forceMatching(query: Query): Promise<void> {
   });
 }
 
-/** Deletes all jobs that match, after asking with their number. */
+/** Deletes all jobs that match, after a confirmation that gives their number. */
 export function deleteMatching(query: Query): Promise<void> {
   return changeMatching(query, 'Delete', 'Delete all', true, async () => {
     const { deleted } = await ask<{ deleted: number }>('DELETE', withQuery(JOBS, query));

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { passesByItself, type Resource } from '../resource.ts';
 import { Age } from './moment.tsx';
 
-/** Shows what was read, or that it is on its way, or why it is not there. */
+/** Shows what was read, or that it is loading, or why it failed. */
 export function Shown<Body>({
   resource,
   children,

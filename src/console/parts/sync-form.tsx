@@ -9,7 +9,7 @@ interface SyncRequest {
   force?: boolean;
 }
 
-/** Begins a bulk sync of one athlete, or of all after asking with its cost. */
+/** Starts a bulk sync of one athlete, or of all after a confirmation that gives the cost. */
 export function SyncForm({ athleteId, onBegun }: { athleteId?: string; onBegun: () => void }) {
   const begin = async (event: Event) => {
     event.preventDefault();

@@ -13,7 +13,7 @@ import { useResource } from '../resource.ts';
 import { go, Link } from '../router.tsx';
 import { mayChange } from '../session.ts';
 
-/** One athlete: state, syncs, and the way out. */
+/** One athlete: state, syncs, and disconnecting. */
 export function AthleteView({ id }: { id: string }) {
   const athlete = useResource<Athlete>(`/api/admin/athletes/${id}`, ['athlete', 'jobs']);
   const syncs = useResource<{ syncs: Sync[] }>('/api/admin/syncs?limit=100', ['sync']);

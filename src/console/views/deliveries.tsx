@@ -15,7 +15,7 @@ import { mayChange } from '../session.ts';
 
 const PARAMETERS = ['result', 'athleteId', 'activityId', 'cursor'];
 
-/** The ledger of what the provider delivered, newest first, with what came of each. */
+/** The ledger of what the provider delivered, newest first, with the results. */
 export function DeliveriesView() {
   const { query } = place.value;
   const events = useResource<{ events: LedgerEntry[]; nextCursor: string | null }>(

@@ -24,7 +24,7 @@ export function OverviewView() {
     <Page title="Overview">
       <Shown resource={read}>
         {(figures) => {
-          // Jobs and budget are told as they change; what was read with the rest is only the beginning.
+          // Jobs and budget arrive as live events; the values read with the rest are only the first ones.
           const overview = { ...figures, stats: stats.value ?? figures.stats, budget: budget.value ?? figures.budget };
           return (
             <>

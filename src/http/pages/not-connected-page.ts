@@ -10,7 +10,7 @@ const ADVICE: Partial<Record<ProblemCode, string>> = {
   tooManyRequests: `There were too many attempts from your network. Wait a minute, then ${AGAIN}.`,
 };
 
-/** What an athlete's browser shows who came back from the provider and could not be connected. */
+/** The page for an athlete who came back from the provider and could not be connected. */
 export function renderNotConnectedPage(problem: Problem): string {
   const advice = ADVICE[problem.code] ?? `Something went wrong on our side. Wait a few minutes, then ${AGAIN}.`;
   return renderPage('Not connected', `<p>${advice}</p>\n<p class="faint">${escapeHtml(problem.message)}</p>`);

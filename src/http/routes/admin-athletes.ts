@@ -23,7 +23,7 @@ const athleteOut = z.strictObject({
 });
 const athletePath = z.object({ id: int64 });
 
-/** Connected athletes: to look at, and to disconnect. */
+/** Connected athletes: listing and disconnecting. */
 export function adminAthleteRoutes(deps: { database: Database; disconnect: DisconnectAthlete }): Route[] {
   const { database } = deps;
   return [

@@ -9,7 +9,7 @@ const finding = z.object({
   nextStep: z.string().nullable().meta({ description: 'What to do; a warning where the finding is ok' }),
 });
 
-/** Looks whether webhooks can arrive, and says what to do about each fault. */
+/** Checks whether webhooks can arrive, and says what to do about each fault. */
 export function adminDoctorRoutes(deps: { doctor: Doctor }): Route[] {
   return [
     defineRoute({

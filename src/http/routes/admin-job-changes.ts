@@ -17,7 +17,7 @@ import { defineRoute, type Route } from '../route.ts';
 const HOUR_MS = 3_600_000;
 const MAX_HOURS = 1_000_000;
 
-/** Fetch jobs: to run again, and to delete. */
+/** Fetch jobs: retrying and deleting. */
 export function adminJobChangeRoutes(deps: {
   database: Database;
   boss: PgBoss;

@@ -32,7 +32,7 @@ const waitOut = z.strictObject({
 const READ_AHEAD = 201;
 const SHOWN = 100;
 
-/** Fetch jobs: to look at, and to ask for. */
+/** Fetch jobs: listing and requesting. */
 export function adminJobRoutes(deps: {
   database: Database;
   boss: PgBoss;

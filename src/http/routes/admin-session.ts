@@ -58,7 +58,7 @@ export function adminSessionRoutes(deps: { auth: AdminAuth; signIn: SignIn }): R
   ];
 }
 
-// What sends neither header is no browser, and has no session to be abused.
+// A client that sends neither header is not a browser, and has no session to abuse.
 function refuseOtherPages(request: Request): void {
   if (request.get('origin') !== undefined || request.get('sec-fetch-site') !== undefined) refuseForeignOrigin(request);
 }

@@ -73,7 +73,7 @@ function toProblem({ why, message }: SyncRefusedError): Problem {
   return new Problem(why === 'missing' ? 'notFound' : 'conflict', message);
 }
 
-/** Bulk syncs: begun, watched, cancelled. */
+/** Bulk syncs: starting, following and cancelling. */
 export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
   const begin = async (athleteId: string | undefined, body: z.output<typeof requestBody>) => {
     try {

@@ -6,7 +6,7 @@ const ASSETS = '/admin/assets/';
 
 /**
  * The operator's console: one page for every address below /admin, and its script, style and icon. The
- * page holds no data; it asks the admin interface, which asks who it is.
+ * page contains no data; it calls the admin interface, which checks the credentials.
  */
 export function createConsoleRouter(assets: ConsoleAssets): Router {
   const router = Router();

@@ -11,7 +11,7 @@ import { renderNotConnectedPage } from '../pages/not-connected-page.ts';
 import { renderPage } from '../pages/page.ts';
 import { Problem, refuseOtherMethods, showProblemsAs } from '../problem.ts';
 
-/** The athlete's way of granting access: there and back, in one browser. */
+/** The OAuth flow: to the provider and back, in one browser. */
 export function createOauthRouter(deps: {
   connectAthlete: ConnectAthlete;
   secureCookie: boolean;
@@ -28,7 +28,7 @@ export function createOauthRouter(deps: {
   const router = Router();
 
   router.get('/api/provider/connect', (request, response) => {
-    // The same for every tab of a browser, so that none makes another's way back void.
+    // The same for every tab of a browser, so that no tab invalidates another's callback.
     const known = cookie.read(request);
     const browser = known && BROWSER.test(known) ? known : randomBytes(BROWSER_BYTES).toString('base64url');
     const { link } = request.query;
@@ -90,7 +90,7 @@ export function createOauthRouter(deps: {
       );
     } catch (problem) {
       if (problem instanceof ConnectError) throw new Problem('badRequest', problem.message);
-      // A fixed sentence: the page is public, and the provider's words may be anybody's.
+      // A fixed sentence: the page is public, and anyone may have written the provider's text.
       if (problem instanceof ProviderError) {
         deps.logger.warn('athlete not connected', { component: 'connect', error: problem.message });
         throw new Problem('badGateway', NOT_ACCEPTED);
@@ -114,7 +114,7 @@ function returnTo({ returnUrl }: ConnectLink, result: { status: 'connected' | 'd
 
 export const MAX_SCOPE_LENGTH = 500;
 
-// Read before the code is exchanged: it is good for one exchange, and lost when the scope cannot be stored.
+// Read before the code is exchanged: a code can be exchanged once, and is lost when the scope cannot be stored.
 function readScope(request: Request): string {
   const { scope } = request.query;
   if (typeof scope !== 'string') return '';

@@ -5,7 +5,7 @@ import { Problem } from '../problem.ts';
 import { timeOut } from '../query-fields.ts';
 import { defineRoute, type Route } from '../route.ts';
 
-/** Links by which an application has its users connect. */
+/** Links through which an application's users connect. */
 export function v1ConnectLinkRoutes(deps: {
   connectAthlete: ConnectAthlete;
   baseUrl: string;

@@ -35,9 +35,9 @@ export function passwordPath(dataDir: string): string {
 }
 
 /**
- * Finds the cluster: `<dataDir>/postgres`, or what this is a symbolic link to. When root starts the service in a
- * folder that the server's account cannot enter, a new cluster gets a place under `sharedDir`.
- * @throws EmbeddedPostgresError `CLUSTER_MISSING` when the link leads nowhere, `CLUSTER_UNUSABLE` when the account
+ * Finds the cluster: `<dataDir>/postgres`, or the target of that symbolic link. When root starts the service in a
+ * folder that the server's account cannot enter, a new cluster is placed under `sharedDir`.
+ * @throws EmbeddedPostgresError `CLUSTER_MISSING` when the link is broken, `CLUSTER_UNUSABLE` when the account
  * cannot enter the folder
  */
 export async function locateCluster(dataDir: string, sharedDir: string, log: WriteLog): Promise<ClusterLocation> {
@@ -55,7 +55,7 @@ export async function locateCluster(dataDir: string, sharedDir: string, log: Wri
 /** The real path of a data folder's cluster; undefined when there is none yet. */
 export async function findCluster(dataDir: string): Promise<string | undefined> {
   const path = clusterPath(dataDir);
-  // Releases up to 0.1 noted a cluster that lies elsewhere in a file.
+  // Releases up to 0.1 recorded the place of a cluster elsewhere in a file.
   const note = join(dataDir, 'postgres-location.json');
   if (await exists(note)) {
     const noted = JSON.parse(await readFile(note, 'utf8')) as { clusterDir: string; created: boolean };
@@ -72,7 +72,7 @@ export async function findCluster(dataDir: string): Promise<string | undefined> 
 }
 
 /**
- * Makes sure that the cluster exists, fits the programs, and has the password that is kept for it; a cluster whose
+ * Makes sure that the cluster exists, matches the programs' version, and has the stored password; a cluster whose
  * password file was lost gets a new one.
  * @returns the superuser's password
  * @throws EmbeddedPostgresError `INITDB_FAILED` or `CLUSTER_UNUSABLE`
@@ -103,11 +103,11 @@ export async function prepareCluster(
   return password;
 }
 
-/** Deletes the cluster of a data folder wherever it lies, and its password. No server may run on it. */
+/** Deletes the cluster of a data folder wherever it is, and its password. No server may run on it. */
 export async function deleteCluster(dataDir: string): Promise<void> {
   const clusterDir = await findCluster(dataDir);
   const path = clusterPath(dataDir);
-  // Elsewhere it has a folder of its own around it.
+  // Elsewhere it has its own parent folder.
   if (clusterDir !== undefined && clusterDir !== path) await rm(dirname(clusterDir), { recursive: true, force: true });
   await rm(path, { recursive: true, force: true });
   await rm(passwordPath(dataDir), { force: true });
@@ -119,7 +119,7 @@ function clusterPath(dataDir: string): string {
 
 /**
  * Creates an empty cluster: UTF8, Unicode case rules that do not depend on the operating system, passwords
- * only. It is built beside its place and renamed, so an interrupted creation leaves nothing that looks complete.
+ * only. It is built beside its target and renamed, so an interrupted creation leaves nothing that looks complete.
  */
 async function createCluster(
   { clusterDir, account }: ClusterLocation,
