@@ -85,7 +85,7 @@ describe('one job', () => {
     await rig.simulator.waitForCall(() => callsFor(id) === before + 3);
   });
 
-  it('is deleted after a question, and not after a no', async () => {
+  it('is deleted after a confirmation, and not after a refusal', async () => {
     const { jobId } = await fail();
     await open(`/jobs/${jobId}`);
     await press('Delete');
@@ -121,8 +121,8 @@ describe('one job', () => {
   });
 });
 
-describe('all jobs that fit', () => {
-  it('are retried, re-fetched and deleted after a question with their number', async () => {
+describe('all jobs that match', () => {
+  it('are retried, re-fetched and deleted after a confirmation that gives their number', async () => {
     const failed = [await fail(), await fail(), await fail()];
     await open('/jobs');
     await page.getByLabel('Athlete').fill(athleteId);
@@ -178,7 +178,7 @@ describe('more than a hundred jobs', () => {
 });
 
 describe('athletes', () => {
-  it('are all synced only after a question with the calls it takes and its expected end', async () => {
+  it('are all synced only after a confirmation that gives the calls needed and the expected end', async () => {
     rig.simulator.addHistory(athleteId, 2);
     await open('/athletes');
     await press('Sync all athletes');
@@ -199,7 +199,7 @@ describe('athletes', () => {
     await page.getByRole('row').filter({ hasText: athleteId }).getByRole('link', { name: 'Ada Runner' }).click();
     await press('Sync');
     await told(/^Sync \d+ has started/);
-    await page.getByText('3 activities listed, 3 asked for, 3 fetched').waitFor();
+    await page.getByText('3 activities listed, 3 queued, 3 fetched').waitFor();
 
     const fault = rig.simulator.faults.add({ kind: 'status', status: 503, match: { athleteId } });
     await press('Sync');
@@ -242,7 +242,7 @@ describe('deliveries and subscriptions', () => {
     await rig.simulator.waitForCall(() => callsFor(id) === before + 1);
   });
 
-  it('a subscription is deleted and created, and the doctor says what that means', async () => {
+  it('a subscription is deleted and created, and the doctor explains the effect', async () => {
     await open('/subscriptions');
     await page.getByRole('button', { name: /^Delete subscription/ }).click();
     await confirm('Delete');
@@ -260,7 +260,7 @@ describe('deliveries and subscriptions', () => {
   });
 });
 
-describe('what goes wrong', () => {
+describe('an error', () => {
   it('is said in the service’s own words', async () => {
     const { jobId } = await fail();
     await open(`/jobs/${jobId}`);

@@ -56,7 +56,7 @@ export type Happened = { at: number } & (
   | { what: 'delete'; activityId: string; deleted: boolean }
 );
 
-/** The queue on a real database, with workers that a history plays; its time stands still until it is moved. */
+/** The queue on a real database, with workers that a history plays; its clock is frozen until it is moved. */
 export interface World {
   /** Begins a new history: nothing was ever requested. */
   reset(): Promise<void>;

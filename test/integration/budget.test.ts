@@ -70,7 +70,7 @@ describe('the budget of a window', () => {
   });
 });
 
-describe('the turn of the window', () => {
+describe('the window rollover', () => {
   it('charges a call just before it to both windows', async () => {
     await rig.goTo(WINDOW_MS - GUARD_MS - LAG_MS);
     expect(await rig.takeAll('webhook', 30)).toBe(30);
@@ -131,7 +131,7 @@ describe('a database clock that was a year ahead for a while', () => {
     ['half spent', () => rig.takeAll('webhook', 50)],
     ['a 429 closed', () => rig.budget.take('webhook').then(() => rig.budget.block(undefined, 'HTTP 429'))],
     ['whose day was spent', () => rig.budget.take('webhook').then(() => rig.budget.correct(DAILY, 10))],
-  ])('leaves no window of then behind, %s, that would be closed for a year', async (_case, spend) => {
+  ])('leaves no window from that time behind, %s, that would be closed for a year', async (_case, spend) => {
     await rig.goTo(AHEAD_MS);
     await spend();
     await rig.goTo(WINDOW_MS / 2);

@@ -19,7 +19,7 @@ afterEach(async () => {
 });
 
 describe('sync', () => {
-  it('begins a sync and shows its progress to the end', async () => {
+  it('starts a sync and shows its progress to the end', async () => {
     const athleteId = await rig.connectAthlete();
     const ids = rig.simulator.addHistory(athleteId, 30).map(({ id }) => id);
     const { code, out, err } = await run(['sync', athleteId, '--wait']);
@@ -80,7 +80,7 @@ describe('sync', () => {
     expect(await run(['sync', '424242'])).toMatchObject({ code: 1, err: 'Error: Athlete 424242 is not connected.\n' });
   });
 
-  it('notes the sync in the database where no service answers, for any 64-bit id, and a service begins it', async () => {
+  it('records the sync in the database when no service answers, for any 64-bit id, and a service starts it', async () => {
     const athleteId = await rig.connectAthlete();
     rig.simulator.addHistory(athleteId, 2);
     const { code, out, err } = await run(['sync', athleteId, '--wait'], await away());
@@ -138,7 +138,7 @@ describe('jobs', () => {
 });
 
 describe('migrate', () => {
-  it('needs the database alone, and may be run again', async () => {
+  it('needs only the database, and can be repeated', async () => {
     const database = await createTestDatabase({ template: false });
     const environment = { DATABASE_URL: database.url };
     const first = await run(['migrate'], environment);

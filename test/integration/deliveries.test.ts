@@ -162,7 +162,7 @@ describe('a delivery to an endpoint', () => {
     expect((await attemptsOf(id))[0]).toMatchObject({ result: 'delivered', answer: 'y'.repeat(1024) });
   });
 
-  it('disables an endpoint that answers 410, tells of it in the feed, and goes on where it stopped once it is enabled', async () => {
+  it('disables an endpoint that answers 410, announces it in the feed, and continues where it stopped once it is enabled', async () => {
     const { id } = await createEndpoint();
     receiver.answer = () => ({ status: 410 });
     await record('41', '1');
@@ -189,7 +189,7 @@ describe('a delivery to an endpoint', () => {
     await until(async () => (await endpointNow(id)).disabledReason === 'failing', 'the end');
   });
 
-  it('is made again of everything since a time, behind what waits', async () => {
+  it('is repeated for every change since a time, behind what waits', async () => {
     const { id } = await createEndpoint();
     await record('61', '1');
     await receiver.untilCalls(1);
@@ -205,7 +205,7 @@ describe('a delivery to an endpoint', () => {
     expect(told()).toEqual(['1', '2', '2']);
   });
 
-  it('waits at no endpoint that hangs', async () => {
+  it('does not wait for an endpoint that hangs', async () => {
     await createEndpoint({ url: `${receiver.url}/hang` });
     await createEndpoint({ url: `${receiver.url}/works` });
     receiver.answer = ({ path }) => (path === '/hang' ? undefined : { status: 200 });

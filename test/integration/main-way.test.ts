@@ -21,7 +21,7 @@ const detailCalls = (activityId: string): CallRecord[] =>
   rig.simulator.calls.filter((call) => call.activityId === activityId);
 
 describe('a new activity at the provider', () => {
-  it('is told by a webhook, stored with every field, and drawn', async () => {
+  it('is announced by a webhook, stored with every field, and drawn', async () => {
     const { id, status } = await rig.simulator.createActivityAndNotify(athleteId, {
       name: 'Morning run – “übers Moos” 🏃',
       sportType: 'Run',
@@ -81,7 +81,7 @@ describe('a new activity at the provider', () => {
   );
 });
 
-describe('an answer of the provider that is not what its API promises', () => {
+describe('an answer that does not match the provider’s API', () => {
   it.each([
     ['garbage', /not JSON/],
     ['truncated', /not JSON/],
@@ -155,7 +155,7 @@ describe('an answer of the provider that is not what its API promises', () => {
   });
 });
 
-describe('a thumbnail job whose activity has gone', () => {
+describe('a thumbnail job whose activity no longer exists', () => {
   it('ends without a picture', async () => {
     const { id } = await rig.simulator.createActivityAndNotify(athleteId);
     await untilThumbnail(rig, id);

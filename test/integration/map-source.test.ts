@@ -105,7 +105,7 @@ describe('a map source that fails', () => {
     expect(lines.join()).not.toContain(KEY);
   });
 
-  it('for a time has the picture drawn again, which is plain until then', async () => {
+  it('temporarily has the picture redrawn, which is plain until then', async () => {
     answerWith(503);
     let id = '';
     await untilWithoutMap(1, async () => {
@@ -118,7 +118,7 @@ describe('a map source that fails', () => {
     expect(await isOnMap(id)).toBe(true);
   });
 
-  it('on one tile only has the picture drawn again too', async () => {
+  it('on only one tile has the picture redrawn too', async () => {
     tiles.requests = [];
     tiles.answer = (_request, response) =>
       tiles.requests.length === 1 ? response.writeHead(503).end() : sendImage(response, tiles.blueTile);

@@ -96,7 +96,7 @@ describe('the inhibition rules', () => {
     }
   }
 
-  it('hold back what follows from an unreachable database, in its namespace alone', async () => {
+  it('inhibit the consequences of an unreachable database, only in its namespace', async () => {
     if (!program) return;
     const answer = await inhibited([
       'ActivitySyncDatabaseAway prod',
@@ -114,7 +114,7 @@ describe('the inhibition rules', () => {
     ]);
   });
 
-  it('hold back the slower tiers of an error budget while a faster one burns', async () => {
+  it('inhibit the slower tiers of an error budget while a faster one burns', async () => {
     if (!program) return;
     const tier = (name: string, namespace = 'prod') => `ActivitySyncWebhookErrorBudget${name} ${namespace}`;
     const all = [tier('FastBurn'), tier('SlowBurn'), tier('Draining'), tier('AtRisk'), tier('AtRisk', 'staging')];

@@ -113,7 +113,7 @@ describe('a delivery that is refused', () => {
     }
   });
 
-  it('names the fields that cannot be read, and what the sender put into them nowhere', () => {
+  it('names the unreadable fields, but never their content', () => {
     const { logger, lines } = keepLog();
     let time = 0;
     const warn = createRefusalLog({ logger, now: () => time });
@@ -158,7 +158,7 @@ describe('the subscription that a delivery names', () => {
     await rig.close();
   });
 
-  it('is known once the provider has named it: the event is accepted when it is delivered again', async () => {
+  it('is known once the provider has listed it: the event is accepted when it is delivered again', async () => {
     const rig = await startRig({ env: { SERVICE_ROLES: 'web' }, subscriptions: [] });
     rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
     const event = newEvent({ subscription_id: rig.simulator.subscriptions[0]?.id });
@@ -232,7 +232,7 @@ describe('the subscription that a delivery names', () => {
     await rig.close();
   });
 
-  it('is looked up anew after the clock was set back: what another replica has deleted is not trusted until then', async () => {
+  it('is looked up again after the clock was set back: what another replica has deleted is not trusted until then', async () => {
     const testDatabase = await createTestDatabase();
     const database = openTestDatabase(testDatabase.url);
     let now = Date.now();

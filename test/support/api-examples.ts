@@ -33,7 +33,7 @@ export interface ExampleWorld {
   connectCookie: string;
 }
 
-/** The calls in the order of the page, by heading. Each endpoint of the OpenAPI document stands in it once or more. */
+/** The calls in the order of the page, by heading. Each endpoint of the OpenAPI document appears at least once. */
 export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
   const { athleteId, activityId, jobId, eventId, syncId } = world;
   const jobs = '/api/admin/activity-jobs';

@@ -22,7 +22,7 @@ export interface Outcome {
 export function startCli(args: string[], environment: Environment) {
   const set = Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return spawn(process.execPath, [MAIN, ...args], {
-    cwd: tmpdir(), // no .env of whoever runs the tests
+    cwd: tmpdir(), // no .env of the developer
     env: { ...MACHINE_ENVIRONMENT, ...Object.fromEntries(set) },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -49,7 +49,7 @@ export interface CliRig {
   rig: Rig;
   env: Record<string, string>;
   run(args: string[], environment?: Environment): Promise<Outcome>;
-  /** The environment of somebody whose service does not run. */
+  /** An environment without a running service. */
   away(changes?: Environment): Promise<Environment>;
 }
 

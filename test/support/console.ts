@@ -58,7 +58,7 @@ interface AxeResult {
   violations: { id: string; help: string; nodes: { html: string; failureSummary?: string }[] }[];
 }
 
-/** What axe finds on the page as it stands, in words. */
+/** What axe finds on the current page, in words. */
 export async function findBarriers(page: Page): Promise<string[]> {
   const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   // Given to the browser's debugger, which the page's policy does not bind.

@@ -18,7 +18,7 @@ export interface EmbeddedPostgresRig {
   logLines: string[];
   /** Starts a server, on `dataDir` unless the options say otherwise. */
   start(options?: Partial<EmbeddedPostgresOptions>): Promise<EmbeddedPostgres>;
-  /** Stops every server that was started, and begins the log anew. */
+  /** Stops every server that was started, and clears the log. */
   stopServers(): Promise<void>;
   close(): Promise<void>;
 }

@@ -2,7 +2,7 @@ import { type ClockedRig, startClockedRig } from './clocked-rig.ts';
 
 const HOUR = 3_600_000;
 
-/** No sweep is running, nobody is left to visit, and one has finished. */
+/** No sweep is running, no athlete is left to visit, and one has finished. */
 export const SWEPT = `SELECT FROM list_walk WHERE kind = 'polling' AND state = 'finished' AND finished_at > '-infinity'
   AND NOT EXISTS (SELECT FROM list_visit WHERE walk_id = id)`;
 

@@ -21,7 +21,7 @@ export interface Rig {
   service: Service;
   simulator: Simulator;
   database: TestDatabase;
-  /** Stands between the service and its database; for rigs that were started with `proxied`. */
+  /** A proxy between the service and its database; for rigs that were started with `proxied`. */
   proxy: Omit<TcpProxy, 'port' | 'setTarget' | 'dropNotifications' | 'connections' | 'opened' | 'close'>;
   /** Starts one more process of the service on the same database (in this Node process). */
   startReplica(env?: Record<string, string>, clock?: Clock, more?: Partial<ServiceOptions>): Promise<Service>;
@@ -134,7 +134,7 @@ export async function startRig(
       const job = await look();
       if (job && fits(job)) return job;
       if (Date.now() > deadline)
-        throw new Error(`The job of activity ${activityId} did not get there; it stands at ${JSON.stringify(job)}`);
+        throw new Error(`The job of activity ${activityId} did not get there; it is ${JSON.stringify(job)}`);
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
   };

@@ -14,7 +14,7 @@ export interface SyncRig extends Rig {
   untilSync(url: string, fits: (sync: Sync) => boolean): Promise<Sync>;
   /** Syncs one athlete, to the end. */
   syncAthlete(athleteId: string, body?: object): Promise<Sync>;
-  /** How often the provider was asked for the activity. */
+  /** How often the activity was fetched from the provider. */
   detailCalls(activityId: string): number;
 }
 

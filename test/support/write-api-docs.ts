@@ -168,7 +168,7 @@ async function describePage(service: Service, world: ExampleWorld): Promise<stri
   return text;
 }
 
-// What the calls before asked for is done: the page shows a job that is stored, not one that happens to run just now.
+// Waits for the work of the earlier calls: the page shows a finished job, not one that happens to be running.
 async function untilAtRest({ database }: Service): Promise<void> {
   const look = () =>
     database.query(

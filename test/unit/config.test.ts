@@ -73,13 +73,13 @@ describe('the configuration', () => {
     expect(readConfig({ ...REQUIRED, MIGRATE_ON_START: 'false' }).MIGRATE_ON_START).toBe(false);
   });
 
-  it('asks for DATABASE_URL beside MIGRATE_DATABASE_URL: an embedded database has one role', () => {
+  it('requires DATABASE_URL with MIGRATE_DATABASE_URL: an embedded database has one role', () => {
     expect(messageOf({ ...REQUIRED, MIGRATE_DATABASE_URL: 'postgres://owner@db/sync' })).toContain(
       'MIGRATE_DATABASE_URL is set without DATABASE_URL',
     );
   });
 
-  it('takes a comma list of roles, and asks for the verify token of the role web alone', () => {
+  it('accepts a comma-separated list of roles, and requires the verify token only for the role web', () => {
     const { PROVIDER_VERIFY_TOKEN, ...rest } = REQUIRED;
     expect(PROVIDER_VERIFY_TOKEN).toBeDefined();
     expect(readConfig({ ...rest, SERVICE_ROLES: 'fetch, thumbnail' }).SERVICE_ROLES).toEqual(['fetch', 'thumbnail']);
@@ -104,13 +104,13 @@ describe('the configuration', () => {
     'https://user:secret-word@sync.example.com',
     'https://sync.example.com/?a=1',
     'https://sync.example.com/#b',
-  ])('refuses the public address %s, and keeps it to itself', (given) => {
+  ])('refuses the public address %s without printing it', (given) => {
     const message = messageOf({ ...REQUIRED, NEXT_PUBLIC_BASE_URL: given });
     expect(message).toContain('NEXT_PUBLIC_BASE_URL must be an address without user, query and fragment');
     expect(message).not.toContain('secret-word');
   });
 
-  it('takes an address in its plain form, since it is compared: scheme and host in small letters', () => {
+  it('normalises an address, since it is compared: scheme and host in lower case', () => {
     const { NEXT_PUBLIC_BASE_URL } = readConfig({
       ...REQUIRED,
       NEXT_PUBLIC_BASE_URL: 'HTTPS://Sync.example.com:443/Sub/',
@@ -162,7 +162,7 @@ describe('the configuration', () => {
     );
   });
 
-  it('asks for the encryption key together with DATABASE_URL', () => {
+  it('requires the encryption key with DATABASE_URL', () => {
     const DATABASE_URL = 'postgres://user:database-password@db.example.com/sync';
     expect(messageOf({ ...REQUIRED, DATABASE_URL })).toContain('TOKEN_ENCRYPTION_KEY is missing');
     expect(readConfig({ ...REQUIRED, DATABASE_URL, TOKEN_ENCRYPTION_KEY: `${KEY},${KEY}` })).toMatchObject({

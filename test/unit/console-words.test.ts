@@ -60,7 +60,7 @@ const failing = (succeeded: number, failed: number, failingSince = '2025-05-06T1
 const faults = [{ check: 'handshake', detail: 'The callback does not answer.' }];
 
 describe('the health banner', () => {
-  it('says that all is well when nothing waits, and when work goes on', () => {
+  it('says that all is well when nothing waits, and while jobs run', () => {
     expect(assessHealth(overviewWith(), NOW)).toEqual({
       level: 'good',
       judgements: [{ level: 'good', sentence: 'All is well; nothing waits.', to: '/jobs' }],
@@ -226,7 +226,7 @@ describe('spans and counts in words', () => {
     expect(formatCountdown(ms)).toBe(words);
   });
 
-  it('counts have their thousands apart and their noun in number', () => {
+  it('counts have thousands separators and a noun in singular or plural', () => {
     expect([countOf(1, 'job'), countOf(0, 'job'), countOf(12_345, 'activity', 'activities')]).toEqual([
       '1 job',
       '0 jobs',

@@ -4,13 +4,13 @@ import { createPacedRead } from '../../src/infra/paced-read.ts';
 const later = <T>(answer: T, ms: number) => new Promise<T>((resolve) => setTimeout(() => resolve(answer), ms));
 
 describe('a paced read', () => {
-  it('is made anew each time while it is cheap', async () => {
+  it('is repeated each time while it is cheap', async () => {
     let reads = 0;
     const read = createPacedRead(async () => ++reads);
     expect([await read(), await read(), await read()]).toEqual([1, 2, 3]);
   });
 
-  it('gives a dear answer to everyone who asks meanwhile and for a while after', async () => {
+  it('shares an expensive answer with everyone who asks during the read and for a while after', async () => {
     let reads = 0;
     const read = createPacedRead(() => later(++reads, 60));
     await read();
@@ -33,7 +33,7 @@ describe('a paced read', () => {
     expect([await second, await third]).toEqual(['new', 'newest']);
   });
 
-  it('hands an error on and reads again', async () => {
+  it('passes on an error and reads again', async () => {
     let reads = 0;
     const read = createPacedRead(async () => {
       reads += 1;
