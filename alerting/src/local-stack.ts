@@ -20,10 +20,10 @@ export interface ChannelMessage {
   attachments: { title: string; text: string }[];
 }
 
-/** A channel that keeps what it is sent. */
+/** A channel that keeps the messages it receives. */
 export interface LocalChannel extends LocalProgram {
   received: ChannelMessage[];
-  /** The next message that was not yet taken, as soon as there is one. */
+  /** The next unread message, as soon as there is one. */
   nextMessage(): Promise<ChannelMessage>;
 }
 
@@ -37,7 +37,7 @@ export async function startAlertmanager(options: {
   folder: string;
   config: object;
   webhookUrl: string;
-  /** Where Watchdog is sent; nowhere unless given. */
+  /** Where Watchdog is sent; nowhere by default. */
   heartbeatUrl?: string;
   intervals?: Record<string, string>;
 }): Promise<LocalProgram> {

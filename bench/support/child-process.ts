@@ -41,7 +41,7 @@ export function startOtherSelf(
   };
 }
 
-/** Whether this process is the one that startOtherSelf started. It ends when the other side says so, or is gone. */
+/** Whether this process is the one that startOtherSelf started. It ends when the other side says so, or ends. */
 export function runsAsOtherSelf(moduleUrl: string): boolean {
   if (!process.send || process.argv[1] !== fileURLToPath(moduleUrl)) return false;
   process.on('disconnect', () => process.exit(0));

@@ -2,7 +2,7 @@ import { parser } from '@prometheus-io/lezer-promql';
 
 /** Metrics of the service's own processes, which a scrape gives a namespace and a job. */
 const OF_A_PROCESS = /^(activity_sync_|nodejs_|process_)/;
-/** What rules make of them, which has the namespace alone. */
+/** What rules make of them, which has only the namespace. */
 const OF_A_RULE = /^activity_sync:/;
 
 /**

@@ -83,7 +83,7 @@ export function redactSecrets(text: string, secrets: readonly (string | undefine
 }
 
 // A very short one would blank out half the text. The longest first, so that no part of it is left. One
-// pattern for all: every field of every line is looked through.
+// pattern for all: every field of every line is searched.
 function patternOf(secrets: readonly (string | undefined)[]): RegExp {
   const long = secrets.filter((secret) => secret !== undefined && secret.length >= SHORTEST_SECRET) as string[];
   const forms = long.flatMap((secret) => [

@@ -41,7 +41,7 @@ interface Call {
   end: number;
 }
 
-/** A history that cannot be: the service has broken a promise. */
+/** An impossible history: the service has broken a promise. */
 export class Violation extends Error {
   override name = 'Violation';
 }
@@ -104,7 +104,7 @@ export class Model {
         return;
       case 'crash':
         this.#dead.add(happened.processId);
-        // What a process called for ends with it.
+        // A process's calls end with it.
         for (const call of this.#calls)
           if (call.processId === happened.processId) call.end = Math.min(call.end, happened.at);
         return;

@@ -89,7 +89,7 @@ describe('the window rollover', () => {
   it('never lets more than capacity into a window of a provider whose clock is 2 s off', async () => {
     const random = seededRandom(7);
     const grants: number[] = [];
-    // Bursts around the turns, where clocks matter, and here and there between.
+    // Bursts around the rollovers, where clocks matter, and some in between.
     for (let turn = 1; turn <= 4; turn += 1) {
       const offsets = [-300_000, -4000, -3100, -2900, -2000, -1000, -1, 0, 500, 1999, 2000, 2600, 5000, 200_000];
       for (const offset of offsets) {

@@ -64,7 +64,7 @@ const isStored = ({ outcome }: { outcome: string | null }) => outcome === 'store
 
 describe('a worker that is killed', () => {
   it(
-    'with three jobs in hand: they are pending again within 5 s, and done at once, as one attempt each',
+    'during three jobs: they are pending again within 5 s, and done at once, as one attempt each',
     async () => {
       const killed = await startProcess('fetch');
       const ids: string[] = [];
@@ -165,12 +165,12 @@ describe('a worker that has lost its sign of life', () => {
           [worker?.process_id],
         );
         await locked;
-        await until(async () => (await waiters()).length === 1, 'the try to register');
+        await until(async () => (await waiters()).length === 1, 'the attempt to register');
         const [first] = await waiters();
         const activity = await rig.simulator.createActivityAndNotify(athleteId);
-        // Many polls of the worker later it gives up, and tries again.
+        // After many polls of the worker it gives up, and tries again.
         const triesAgain = async () => (await waiters()).some(({ pid }) => pid !== first?.pid);
-        await until(triesAgain, 'the next try to register');
+        await until(triesAgain, 'the next attempt to register');
         expect(await rig.untilJob(activity.id, () => true)).toMatchObject({ status: 'pending' });
         return activity.id;
       });

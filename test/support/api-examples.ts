@@ -3,7 +3,7 @@ export interface ApiExample {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   /** As in the OpenAPI document. */
   template: string;
-  /** With ids and query; the template unless given. */
+  /** With ids and query; the template by default. */
   path?: string;
   body?: object;
   /** Without the admin token. */
@@ -12,7 +12,7 @@ export interface ApiExample {
   headers?: Record<string, string>;
 }
 
-/** What the calls are about: ids of what the script has put there. */
+/** The ids of what the script has created. */
 export interface ExampleWorld {
   athleteId: string;
   /** Connected, and erased by the last call. */

@@ -28,7 +28,7 @@ export function startCli(args: string[], environment: Environment) {
   });
 }
 
-/** Runs a command to its end. What it prints never holds a secret. */
+/** Runs a command until it ends. Its output never contains a secret. */
 export async function runCli(args: string[], environment: Environment): Promise<Outcome> {
   const child = startCli(args, environment);
   let out = '';

@@ -12,7 +12,7 @@ import {
 /** A temporary folder in which the tests of a file run the embedded PostgreSQL. */
 export interface EmbeddedPostgresRig {
   folder: string;
-  /** One cluster serves all tests but those about a folder of another kind: creating it is slow. */
+  /** One cluster serves all tests except those about a special folder: creating it is slow. */
   dataDir: string;
   /** What was logged since the servers were last stopped. */
   logLines: string[];

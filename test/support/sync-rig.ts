@@ -6,9 +6,9 @@ import { until } from './until.ts';
 /** A bulk sync as the admin interface shows it. */
 export type Sync = SyncProgress & { url: string };
 
-/** A rig of which bulk syncs are asked through the admin interface. */
+/** A rig that requests bulk syncs through the admin interface. */
 export interface SyncRig extends Rig {
-  /** Begins a sync. @param path of the endpoint @returns where the sync is shown */
+  /** Starts a sync. @param path of the endpoint @returns where the sync is shown */
   beginSync(path: string, body?: object): Promise<string>;
   /** Resolves when the sync fits. */
   untilSync(url: string, fits: (sync: Sync) => boolean): Promise<Sync>;

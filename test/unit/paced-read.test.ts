@@ -17,7 +17,7 @@ describe('a paced read', () => {
     expect(await Promise.all([read(), read(), read()])).toEqual([1, 1, 1]);
   });
 
-  it('never shares a cheap answer that was begun before the question', async () => {
+  it('never shares a cheap answer that was started before the call', async () => {
     let value = 'old';
     const read = createPacedRead(async () => {
       const seen = value;
