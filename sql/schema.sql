@@ -340,18 +340,18 @@ BEGIN
   SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
   FOREACH reason IN ARRAY ARRAY['delete', 'webhook', 'manual', 'polling'] LOOP
-    -- A deletion needs no call, and goes on.
+    -- A deletion needs no call, and continues.
     CONTINUE WHEN reason <> 'delete' AND v_paused && ARRAY[reason, 'all'];
     v_opens := CASE WHEN reason = 'delete' THEN '-infinity' ELSE budget_opens_at(b, reason, v_now) END;
     IF v_opens <= v_now THEN
-      -- The athletes in cooldown that are stepped over are those called within one cooldown, not those that wait.
+      -- Only athletes called within one cooldown are skipped here, not all that wait.
       SELECT l.lane INTO lane FROM lane l JOIN athlete_schedule s ON s.athlete_id = l.athlete_id
       WHERE l.reason = next_lane.reason AND l.due_at <= v_now AND (l.reason = 'delete' OR s.cooldown_until <= v_now)
       ORDER BY l.due_at LIMIT 1 FOR UPDATE OF s SKIP LOCKED;
       IF FOUND THEN
         RETURN;
       END IF;
-      -- Those due now are in cooldown, or locked for the moment; the others come later.
+      -- Those due now are in cooldown, or locked at the moment; the others come later.
       SELECT least(
         (SELECT min(greatest(s.cooldown_until, v_retry)) FROM lane l JOIN athlete_schedule s ON s.athlete_id = l.athlete_id
          WHERE l.reason = next_lane.reason AND l.due_at <= v_now),

@@ -2,8 +2,8 @@
 
 -- The row as of p_at: windows and days that have passed are rolled over. Reads nothing,
 -- writes nothing. A reduced capacity recovers by a tenth of the configured one for each clean window. A window more
--- than one ahead was begun by a clock that has been set back since: what was counted then, and a 429 of then, would keep
--- the budget closed until that time comes. The provider's own figures tell what is left of the window of now.
+-- than one in the future was opened by a clock that has since been set back: its count, and a 429 then, would keep
+-- the budget closed until that time. The provider's own figures say what is left of the current window.
 CREATE OR REPLACE FUNCTION budget_at(b rate_budget, p_at timestamptz) RETURNS rate_budget LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
@@ -49,7 +49,7 @@ $$;
 CREATE OR REPLACE FUNCTION budget_capacity(b rate_budget) RETURNS integer LANGUAGE sql IMMUTABLE
 AS $$ SELECT least(b.capacity, b.provider_limit, b.reduced_capacity) $$;
 
--- What manual and polling may use of so many calls: the last tenth is kept for webhooks.
+-- How many of the calls manual and polling may use: the last tenth is kept for webhooks.
 CREATE OR REPLACE FUNCTION background_share(p_calls integer) RETURNS integer LANGUAGE sql IMMUTABLE
 AS $$ SELECT CASE WHEN p_calls >= 1 THEN greatest(floor(p_calls * 0.9)::integer, 1) ELSE p_calls END $$;
 
@@ -93,7 +93,7 @@ BEGIN
 END
 $$;
 
--- The budget, for one who may change it: under the advisory lock until the transaction ends.
+-- The budget, for a caller that changes it: under the advisory lock until the transaction ends.
 CREATE OR REPLACE FUNCTION lock_budget() RETURNS rate_budget LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -105,7 +105,7 @@ BEGIN
 END
 $$;
 
--- Writes the budget back, under its lock. What is configured is left as it is.
+-- Writes the budget, under its lock. Configured values do not change.
 CREATE OR REPLACE FUNCTION save_budget(b rate_budget) RETURNS boolean LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
@@ -147,7 +147,7 @@ END
 $$;
 
 -- Takes one call out of the budget. One round trip; a refusal writes nothing.
--- Returns null when granted, else when to ask again.
+-- Returns null when granted, else when to try again.
 CREATE OR REPLACE FUNCTION take_budget(p_reason text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -171,7 +171,7 @@ END
 $$;
 
 -- The same as a transaction of its own: the answer need not wait for the disk, since the provider's
--- own usage figures bring back what a crash of the database would forget.
+-- own usage figures restore what a crash of the database would lose.
 CREATE OR REPLACE FUNCTION take_budget_at_once(p_reason text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
@@ -180,7 +180,7 @@ BEGIN
 END
 $$;
 
--- Makes a call good again that was granted at p_granted_at and has not left yet: it is still charged to the
+-- Renews a call that was granted at p_granted_at and has not left yet: it is still charged to the
 -- window that it would count in now, or another call is taken. opens_at as take_budget_at_once returns it.
 CREATE OR REPLACE FUNCTION renew_grant(p_reason text, p_granted_at timestamptz, OUT opens_at timestamptz, OUT taken boolean)
 LANGUAGE plpgsql VOLATILE

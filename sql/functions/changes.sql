@@ -38,7 +38,7 @@ AS $$
   ORDER BY c.n
 $$;
 
--- Every way in which an activity is stored, replaced or removed is a change; fetched again as it was, it is none. An
+-- Storing, replacing or removing an activity is a change; a re-fetch without a difference is none. An
 -- erasure removes these changes again, and leaves its own.
 CREATE OR REPLACE FUNCTION record_activity_changes() RETURNS trigger LANGUAGE plpgsql
 AS $$

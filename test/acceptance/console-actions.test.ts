@@ -114,7 +114,7 @@ describe('one job', () => {
         /^Runs in \d+ s at the earliest \(\d\d:\d\d [^)]+\): its last attempt failed; it waits for the backoff\.$/,
       )
       .waitFor();
-    await page.getByText('Failed; tried again later').waitFor();
+    await page.getByText('Failed; to be retried').waitFor();
     await page.getByText('Webhook: create').waitFor();
     await press('Retry');
     await page.getByText('Ended: stored').waitFor();
