@@ -1,5 +1,5 @@
 /*
- * What the processes of k8s/app take: CPU and memory of a web and a worker process, idle, at ten times the
+ * What the processes of k8s/app need: CPU and memory of a web and a worker process, idle, at ten times the
  * calls that the documented budget allows, and at full load. The requests and limits in
  * k8s/app come from here. Run: node bench/resources.ts [seconds of a phase]
  */

@@ -62,7 +62,7 @@ export interface Syncs {
   cancel(id: Int64): Promise<boolean | undefined>;
 }
 
-/** The sync cannot be made. */
+/** The sync cannot be started. */
 export class SyncRefusedError extends Error {
   override name = 'SyncRefusedError';
   readonly code = 'SYNC_REFUSED';

@@ -7,7 +7,7 @@ import { assessHealth, type Judgement, UNKNOWN_HEALTH } from '../../src/console/
 const NOW = Date.parse('2025-05-06T12:05:00Z');
 const LATER = '2025-05-06T12:15:02.000Z';
 
-/** A service at rest, but for what a test changes. */
+/** An idle service, except for what a test changes. */
 function overviewWith(changes: Partial<Overview> = {}, budget: Partial<Overview['budget']> = {}): Overview {
   const nothing = { count: 0, p50S: null, p95S: null };
   const sums = {
@@ -73,7 +73,7 @@ describe('the health banner', () => {
     expect(first(busy)).toMatchObject({ level: 'good', sentence: 'All is well; 7 jobs waiting, 2 running.' });
   });
 
-  it('takes a spent budget, and a pause that the provider requested, for waiting', () => {
+  it('shows a spent budget, and a pause that the provider requested, as waiting', () => {
     expect(first(overviewWith({ stats: waiting }, { opensAt }))).toMatchObject({
       level: 'waiting',
       sentence: expect.stringMatching(/^Waiting for the budget until \d\d:15 [A-Z0-9+:-]+; 7 jobs will run then\.$/),
@@ -85,7 +85,7 @@ describe('the health banner', () => {
     });
   });
 
-  it('names the day’s limit as what everyone waits for', () => {
+  it('names the day’s limit as the cause of the wait', () => {
     expect(first(overviewWith({}, { blockedUntil: LATER, daily: { used: 30_000, limit: 30_000 } }))).toMatchObject({
       level: 'waiting',
       sentence: expect.stringMatching(
@@ -121,7 +121,7 @@ describe('the health banner', () => {
     });
   });
 
-  it('is bad when the doctor found a fault, and not well before it has looked', () => {
+  it('is bad when the doctor found a fault, and not good before its first checks', () => {
     expect(first(overviewWith({ doctor: { at: LATER, faults } }))).toMatchObject({
       level: 'bad',
       sentence: 'The doctor found 1 fault that can keep webhooks away: handshake.',
