@@ -145,7 +145,7 @@ function printList(syncs: readonly SyncProgress[], options: SyncOptions, termina
 
 function tableOf(syncs: readonly SyncProgress[]): string {
   return toTable(
-    ['ID', 'ATHLETE', 'STATE', 'LISTED', 'QUEUED', 'FETCHED', 'FAILED', 'BEGUN', 'ENDED'],
+    ['ID', 'ATHLETE', 'STATE', 'LISTED', 'QUEUED', 'FETCHED', 'FAILED', 'STARTED', 'ENDED'],
     syncs.map((sync) => [
       sync.id,
       sync.athleteId ?? 'all',

@@ -22,7 +22,7 @@ interface State<Body> {
   error?: ApiError;
 }
 
-/** A read that is under way. */
+/** A running read. */
 interface Reading {
   abort: AbortController;
   /** Whether a live event began it, and no caller waits for it. */

@@ -15,7 +15,7 @@ export interface Subscription {
 
 /** Manages the application's webhook subscription at the provider. Every method throws ProviderError. */
 export interface Subscriptions {
-  /** The provider validates the callback while this is under way, so the service must be listening. */
+  /** The provider validates the callback during the call, so the service must be listening. */
   create(callbackUrl: string, verifyToken: string): Promise<{ id: Int64; callbackUrl: string }>;
   list(): Promise<Subscription[]>;
   /** @returns false when the provider knows no such subscription */

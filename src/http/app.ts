@@ -39,7 +39,7 @@ export function createApp(deps: {
         },
       },
       crossOriginEmbedderPolicy: false,
-      // Under 'no-referrer' a browser sends `Origin: null` with a form, and could not be told from another site.
+      // Under 'no-referrer' a browser sends `Origin: null` with a form, and could not be distinguished from another site.
       referrerPolicy: { policy: 'same-origin' },
     }),
   );

@@ -188,7 +188,7 @@ async function hearFromAnother(client: pg.Client, sender: pg.Client, withinMs: n
   }
 }
 
-/** Sends a notification and waits until `client` hears it. @throws after `withinMs` */
+/** Sends a notification and waits until `client` receives it. @throws after `withinMs` */
 async function hear(client: pg.Client, sender: pg.Client, withinMs: number): Promise<void> {
   const payload = `heartbeat:${randomUUID()}`;
   let timer: NodeJS.Timeout | undefined;
@@ -218,7 +218,7 @@ const FAREWELL_MS = 1000;
 
 /** Ends a connection, politely while the server answers. Never fails: the connection is not needed any more. */
 async function giveUp(client: pg.Client): Promise<void> {
-  client.removeAllListeners('notification').removeAllListeners('error'); // a heartbeat under way hears of the end
+  client.removeAllListeners('notification').removeAllListeners('error'); // a pending heartbeat then fails
   client.on('error', () => undefined); // the caller has logged why
   // A server that vanished never confirms the end.
   const deadline = setTimeout(() => socketOf(client).destroy(), FAREWELL_MS);

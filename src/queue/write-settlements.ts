@@ -97,7 +97,7 @@ interface RequestRow {
   connected_since: boolean | null;
 }
 
-// Names the rows by = ANY as well: of a join with unnest alone the planner expects so many that it reads the whole table.
+// Names the rows by = ANY as well: for a join with unnest alone the planner expects so many rows that it reads the whole table.
 const FIND_REQUESTS = `
   SELECT r.id, r.activity_id, r.athlete_id, r.version, r.reason, r.aspect, r.signed, r.boss_job_id, f.running, f.retry_count,
     a.state AS athlete_state, a.connected_at > c.started_at AS connected_since
@@ -107,7 +107,7 @@ const FIND_REQUESTS = `
   LEFT JOIN athlete a ON a.athlete_id = r.athlete_id
   WHERE r.id = ANY ($1::bigint[])`;
 
-/** Locks the requests, and so waits for a notification under way, or counts it. @throws ClaimLostError */
+/** Locks the requests, and so waits for a notification in progress, or counts it. @throws ClaimLostError */
 async function readRequests(tx: Queryable, items: readonly Item[]): Promise<Settling[]> {
   const ids = items.map(({ run }) => run.jobId);
   await tx.query('SELECT FROM activity_fetch_job WHERE id = ANY ($1::bigint[]) ORDER BY activity_id FOR UPDATE', [ids]);

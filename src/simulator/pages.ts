@@ -4,7 +4,7 @@ import { htmlType, parameter, unknownPath } from './answer.ts';
 import type { Subscriptions } from './subscriptions.ts';
 import type { Athlete, World } from './world.ts';
 
-/** What the application asks for. */
+/** What the application requests. */
 export interface ConsentRequest {
   clientId: string;
   redirectUri: string;
@@ -28,7 +28,7 @@ export function addHomePage(add: AddRoute, world: World, subscriptions: Subscrip
     const rows = world.athletes.map((athlete) => renderAthlete(world, athlete)).join('');
     return answerPage('Simulated provider', `<h1>Simulated provider</h1><p>${told}</p><table>${rows}</table>`);
   });
-  // Does what a button says; the webhook goes out behind the answer.
+  // Performs a button's action; the webhook is sent after the answer.
   add('post', '/', (request) => {
     const action = parameter(request, 'action');
     const athleteId = parameter(request, 'athlete') ?? '';

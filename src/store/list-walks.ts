@@ -118,7 +118,7 @@ function toStep(row: StepRow, claimToken: string): WalkStep {
 }
 
 /**
- * Ends the claim inside the transaction that writes what came of a page. Before requests and items.
+ * Ends the claim inside the transaction that writes the result of a page. Call it before requests and items.
  * @throws WalkLostError when the claim was lost; the transaction must roll back
  */
 export async function settlePage(

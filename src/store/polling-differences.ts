@@ -36,7 +36,7 @@ export async function noteDifferences(tx: Queryable, differences: readonly Diffe
 }
 
 /**
- * Stored activities of the listed span that the list lacks: nothing is under way for them, and they were
+ * Stored activities of the listed span that the list lacks: no request is open for them, and they were
  * stored before the list was read.
  * @param span start dates: from (exclusive; null: no lower bound) to (exclusive), epoch seconds
  */

@@ -118,7 +118,7 @@ export async function listSyncs(database: Queryable, limit: number, beforeId?: I
 }
 
 /**
- * Cancels a running sync: no list is read any more; what it queued and no worker has begun is removed by the
+ * Cancels a running sync: no list is read any more; its jobs that have not started are removed by the
  * list worker.
  * @returns false when it was not running
  */

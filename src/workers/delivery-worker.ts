@@ -21,7 +21,7 @@ const COMPONENT = 'delivery';
 const POLL_INTERVAL_MS = 5000;
 const CARE_EVERY_MS = 5000;
 const IDLE_LINES_EVERY_MS = 60_000;
-// A call is given up after ten seconds.
+// A call times out after ten seconds.
 const LOST_AFTER_MS = 15_000;
 // More of what is due may wait for its endpoint's calls to end.
 const MIN_WAIT_MS = 10;
@@ -138,7 +138,7 @@ export class DeliveryWorker {
     }
   }
 
-  /** Whatever died with a process, or lost its job with an athlete, goes on. */
+  /** Resumes what died with a process, or lost its job with an athlete. */
   async #rescue(): Promise<void> {
     const { boss, database, logger, now } = this.#deps;
     const released = await releaseLostDeliveries(boss, database, LOST_AFTER_MS);

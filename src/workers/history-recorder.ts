@@ -5,7 +5,7 @@ import type { Metrics } from '../infra/metrics.ts';
 import { addToHistory, type HistoryCount } from '../store/history.ts';
 import { Repeater } from './repeater.ts';
 
-const EVERY_MS = 5000; // the console judges by it from the first failures on
+const EVERY_MS = 5000; // the console shows failures from it
 
 /**
  * Keeps a history for charts: what this process counted since the last time is added to the running

@@ -18,7 +18,7 @@ export class Repeater {
     this.#runNow();
   }
 
-  /** Waits for a run that is under way. Safe before start, and twice. */
+  /** Waits for the current run. Safe before start, and when repeated. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#options.clock.clearTimeout(this.#timer);

@@ -11,12 +11,12 @@ import { createRescueRuns, endExpiredRuns, removeOrphanedClaims, wakeForgottenLa
 import { Repeater } from './repeater.ts';
 
 const COMPONENT = 'rescue';
-// Two looks make a worker dead: its jobs are pending again within five seconds.
+// Two checks declare a worker dead: its jobs are pending again within five seconds.
 const RESCUE_MS = 2000;
 const LANE_CHECK_MS = 60_000;
 const EXPIRY_CHECK_MS = 3_600_000;
 
-/** Looks for fetch jobs whose worker died, went stale or never heard of its claim, and for jobs that were forgotten. */
+/** Finds fetch jobs whose worker died, went stale or never received its claim, and forgotten jobs. */
 export class Rescuer {
   readonly #repeaters: Repeater[];
 

@@ -13,7 +13,7 @@ import { type Claimed, WorkerLoop } from './worker-loop.ts';
 
 const COMPONENT = 'thumbnail';
 const POLL_INTERVAL_MS = 2000;
-// A job that is due may be held by another replica's claim just now.
+// Another replica's claim may hold a due job.
 const MIN_WAIT_MS = 25;
 const RESCUE_MS = 2000;
 const WARN_EVERY_MS = 600_000;

@@ -128,7 +128,7 @@ describe('all jobs that match', () => {
     await page.getByLabel('Athlete').fill(athleteId);
     await press('Filter');
     await page.getByRole('link', { name: /^failed/ }).click();
-    await page.getByText('3 jobs fit').waitFor();
+    await page.getByText('3 jobs match').waitFor();
     expect(page.url()).toContain(`/admin/jobs?athleteId=${athleteId}&status=failed`);
 
     for (const { id } of failed.slice(0, 2)) rig.simulator.addActivity(athleteId, { id });
@@ -136,10 +136,10 @@ describe('all jobs that match', () => {
     await page.getByRole('heading', { name: 'Retry 3 jobs?' }).waitFor();
     await confirm('Retry all');
     await told('3 jobs will be retried.');
-    await page.getByText('1 job fits').waitFor();
+    await page.getByText('1 job matches').waitFor();
 
     await page.getByRole('link', { name: /^done/ }).click();
-    await page.getByText('2 jobs fit').waitFor();
+    await page.getByText('2 jobs match').waitFor();
     const before = failed.map(({ id }) => callsFor(id));
     await press('Force re-fetch all');
     await confirm('Re-fetch all');
@@ -147,14 +147,14 @@ describe('all jobs that match', () => {
     await rig.simulator.waitForCall(() => failed.slice(0, 2).every(({ id }, n) => callsFor(id) > Number(before[n])));
     for (const { id } of failed.slice(0, 2)) await rig.untilJob(id, ({ status }) => status === 'done');
 
-    await page.getByText('2 jobs fit').waitFor();
+    await page.getByText('2 jobs match').waitFor();
     await press('Delete all');
     await page.getByRole('heading', { name: 'Delete 2 jobs?' }).waitFor();
     await confirm('Delete all');
     await told('2 jobs deleted.');
     await page.getByText('No job matches.').waitFor();
     await page.goBack();
-    await page.getByText('1 job fits').waitFor();
+    await page.getByText('1 job matches').waitFor();
   });
 });
 
@@ -165,13 +165,13 @@ describe('more than a hundred jobs', () => {
       await rig.admin('/api/admin/activity-jobs', { method: 'POST', body });
     }
     await open(`/jobs?athleteId=${athleteId}&status=failed`);
-    await page.getByText('101 jobs fit').waitFor({ timeout: 30_000 });
+    await page.getByText('101 jobs match').waitFor({ timeout: 30_000 });
     await press('Delete all');
     const sure = page.getByRole('dialog').getByRole('button', { name: 'Delete all' });
     expect(await sure.isDisabled()).toBe(true);
     expect(await sure.getAttribute('class')).toBe('danger');
     expect(await findBarriers(page)).toEqual([]);
-    await page.getByLabel('Type 101 to go on').fill('101');
+    await page.getByLabel('Type 101 to continue').fill('101');
     await confirm('Delete all');
     await told('101 jobs deleted.');
   }, 60_000);
@@ -216,7 +216,7 @@ describe('athletes', () => {
     await press('Disconnect and erase');
     const dialog = page.getByRole('dialog');
     expect(await dialog.getByRole('button', { name: 'Erase' }).isDisabled()).toBe(true);
-    await dialog.getByLabel(`Type ${athleteId} to go on`).fill(athleteId);
+    await dialog.getByLabel(`Type ${athleteId} to continue`).fill(athleteId);
     await confirm('Erase');
     await told(`Athlete ${athleteId} erased.`);
     await page.getByRole('heading', { level: 1, name: 'Athletes' }).waitFor();

@@ -51,7 +51,7 @@ export function ConfirmDialog() {
           <p id="confirm-text">{asked.text}</p>
           {asked.typed !== undefined && (
             <label>
-              <span>Type {asked.typed} to go on</span>
+              <span>Type {asked.typed} to continue</span>
               <input value={typed} autoComplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />
             </label>
           )}

@@ -78,7 +78,7 @@ function BulkActions({ query }: { query: JobQuery }) {
           ? count.error
             ? 'The matching jobs could not be counted.'
             : 'Counting…'
-          : `${countOf(matching, 'job')} ${matching === 1 ? 'fits' : 'fit'}`}
+          : `${countOf(matching, 'job')} ${matching === 1 ? 'matches' : 'match'}`}
       </span>
       {mayChange() && matching > 0 && query.status === undefined && (
         <span class="faint">Choose a status to retry, re-fetch or delete all that match.</span>

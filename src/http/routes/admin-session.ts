@@ -9,7 +9,7 @@ const accessOut = z.strictObject({ access: z.enum(['admin', 'read']) });
 const OTHER_PAGE = { description: 'Sent from a page that is not this service’s' };
 const PATH = '/api/admin/session';
 
-/** A browser's session: begun with a token, kept in a cookie that scripts cannot read. */
+/** A browser's session: started with a token, kept in a cookie that scripts cannot read. */
 export function adminSessionRoutes(deps: { auth: AdminAuth; signIn: SignIn }): Route[] {
   const { auth, signIn } = deps;
   return [

@@ -49,7 +49,7 @@ const syncOut = z.strictObject({
   finishedAt: timeOut.nullable(),
 });
 const accepted = {
-  202: { description: 'Begun', schema: z.strictObject({ id: int64Out, url: z.string() }) },
+  202: { description: 'Started', schema: z.strictObject({ id: int64Out, url: z.string() }) },
   409: { description: 'There is no athlete whose list can be read' },
 };
 const unknownSync = { 404: { description: 'No such sync' } };
