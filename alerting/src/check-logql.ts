@@ -3,7 +3,7 @@ import type { SyntaxNode, Tree } from '@lezer/common';
 
 /**
  * Problems of a LogQL expression; empty when the log store would accept it.
- * @param kind what it has to be: rules must be `metric` queries, log panels `log` queries
+ * @param kind the required kind: rules must be `metric` queries, log panels `log` queries
  */
 export function findLogqlProblems(expr: string, kind: 'metric' | 'log'): string[] {
   const tree = parser.parse(expr);

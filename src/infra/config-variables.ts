@@ -15,7 +15,7 @@ const baseUrl = address.refine(hasOnlyPath, 'must be an address without user, qu
 const origin = address
   .refine(
     (value) => hasOnlyPath(value) && /^\/*$/.test(new URL(value).pathname),
-    'must be scheme and host alone: no path, user or query',
+    'must be only scheme and host: no path, user or query',
   )
   .transform(plain);
 const isTileTemplate = (value: string) =>
@@ -29,7 +29,7 @@ const adminToken = z
   .string()
   .trim()
   .min(16, 'must have at least 16 characters')
-  .regex(/^[\x21-\x7e]*$/, 'must be letters, digits and signs of ASCII, without spaces');
+  .regex(/^[\x21-\x7e]*$/, 'must be printable ASCII characters without spaces');
 const text = z.string().trim().min(1);
 const postgresUrl = z.string().regex(/^postgres(ql)?:\/\//, 'must begin with postgres://');
 const flag = (fallback: boolean) =>
@@ -47,7 +47,7 @@ const roles = z
   .transform((value) => value.split(',').map((role) => role.trim()))
   .pipe(z.array(z.enum(ROLES)).min(1));
 
-/** What a variable may be, and how a message explains it. */
+/** The allowed values of a variable, and how a message explains it. */
 export interface Variable {
   schema: z.ZodType;
   meaning: string;

@@ -3,10 +3,10 @@ import type { Database } from '../infra/database.ts';
 
 /** What the provider's headers say of the calls that it has counted. */
 export interface ProviderUsage {
-  /** Calls allowed and spent in the running window. */
+  /** Calls allowed and spent in the current window. */
   limit: number;
   used: number;
-  /** Calls allowed and spent in the running UTC day. */
+  /** Calls allowed and spent in the current UTC day. */
   dailyLimit: number;
   dailyUsed: number;
 }

@@ -23,7 +23,7 @@ export interface Completer {
 /**
  * Creates the completer: settlements that are ready together share one transaction. If that fails, each is written
  * alone, so that a locked athlete or an answer that cannot be stored delays no other; one that finds the database
- * unavailable is kept and tried again.
+ * unavailable is kept and retried.
  */
 export function createCompleter(deps: {
   database: Database;

@@ -20,7 +20,7 @@ export interface StoredSync {
   fetchesFailed: number;
   error: string | null;
   openItems: number;
-  /** Open items of the athlete who has most. */
+  /** Open items of the athlete with the most. */
   busiestAthlete: number;
   /** Athletes whose lists are still to be read. */
   visits: number;
@@ -57,7 +57,7 @@ export interface SyncCost {
   athletes: number;
   pages: number;
   fetches: number;
-  /** Those of the athlete who has most. */
+  /** Those of the athlete with the most. */
   busiestAthlete: number;
 }
 

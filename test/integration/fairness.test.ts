@@ -31,7 +31,7 @@ describe('the next job by priority', () => {
 
     const order = fetched();
     const last = Math.max(...wanted.map((id) => order.findIndex((call) => call.activityId === id)));
-    // The 40, one turn of each of the five, and what ran beside them in the other slots.
+    // The 40, one job of each of the five, and what ran in the other slots.
     expect(last + 1).toBeLessThanOrEqual(40 + 5 + 3);
   }, 60_000);
 

@@ -38,7 +38,7 @@ async function failedForUnknown(): Promise<{ id: string; job: JobRow }> {
 }
 
 describe('a job that names the wrong athlete', () => {
-  it('is the right one’s once the provider says whose the activity is: it is fetched, under the same id', async () => {
+  it('moves to the right athlete once the provider names the owner: it is fetched, under the same id', async () => {
     const { id, job } = await failedForUnknown();
     expect(job).toMatchObject({ athleteId: UNKNOWN, outcome: 'unknownAthlete' });
     await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
@@ -47,14 +47,14 @@ describe('a job that names the wrong athlete', () => {
     expect(await ownerOf(id)).toEqual({ athlete_id: athleteId });
   });
 
-  it('is the right one’s once their list has the activity', async () => {
+  it('moves to the right athlete once their list has the activity', async () => {
     const { id } = await failedForUnknown();
     const begun = await rig.admin(`/api/admin/athletes/${athleteId}/sync`, { method: 'POST' });
     expect(begun.status).toBe(202);
     expect(await rig.untilJob(id, isDone)).toMatchObject({ athleteId, reason: 'manual', outcome: 'stored' });
   });
 
-  it('no longer waits for the wrong one', async () => {
+  it('no longer waits for the wrong athlete', async () => {
     const other = await rig.connectAthlete('Other');
     const { id } = rig.simulator.addActivity(athleteId);
     rig.simulator.faults.add({ kind: 'status', status: 500, match: { athleteId: other } });
@@ -81,7 +81,7 @@ describe('a job that names the wrong athlete', () => {
 });
 
 describe('an activity that is stored', () => {
-  it('stays its athlete’s, whomever an event names', async () => {
+  it('keeps its athlete, whichever athlete an event names', async () => {
     const { id } = await rig.simulator.createActivityAndNotify(athleteId);
     await rig.untilJob(id, isDone);
     await rig.simulator.deliver({ object_id: id, owner_id: UNKNOWN, aspect_type: 'update' });

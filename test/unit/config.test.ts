@@ -96,7 +96,7 @@ describe('the configuration', () => {
   // Every call would be answered 404, which means that the activity is gone.
   it.each(['/api/v3', '/?a=1', '/?', '/#b'])('refuses a provider’s address that goes on with %s', (rest) => {
     expect(messageOf({ ...REQUIRED, PROVIDER_API_URL: `https://provider.example.com${rest}` })).toContain(
-      'PROVIDER_API_URL must be scheme and host alone',
+      'PROVIDER_API_URL must be only scheme and host',
     );
   });
 

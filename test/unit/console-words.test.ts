@@ -142,7 +142,7 @@ describe('the health banner', () => {
     expect(first(behind)).toMatchObject({ level: 'bad', sentence: expect.stringContaining('5 min') });
   });
 
-  it('names a pause with who, when and why, and does not call the jobs that wait for it late', () => {
+  it('names a pause with its operator, time and reason, and does not show its waiting jobs as late', () => {
     const pauses = [
       { reason: 'all' as const, pausedBy: 'Ada', pausedAt: '2025-05-06T12:01:00.000Z', note: 'provider incident' },
     ];
@@ -153,7 +153,7 @@ describe('the health banner', () => {
     ]);
   });
 
-  it('says everything that it finds, worst first', () => {
+  it('lists every finding, worst first', () => {
     const all = overviewWith({
       fetches: { succeeded: 9, failed: 1, failingSince: LATER },
       subscriptions: 0,
