@@ -5,7 +5,7 @@ const SHOWN = 20;
 const MAX_FIELD_LENGTH = 200;
 
 /**
- * What zod found, as an answer shows it: at most 20 errors with short names, so that a bad request never gets an
+ * Zod's errors as an answer shows them: at most 20 errors with short names, so that a bad request never gets an
  * answer much larger than itself.
  * @param part where the value was: body, query or path
  */

@@ -31,7 +31,7 @@ export function createBoss(options: {
   logger: Logger;
   migrate: boolean;
   supervise: boolean;
-  /** Called for each error that pg-boss reports of its own work, beside the log; not while the database is unreachable. */
+  /** Called for each error that pg-boss reports of its own work, in addition to the log; not while the database is unreachable. */
   onError?: () => void;
 }): PgBoss {
   const boss = new PgBoss({
@@ -41,7 +41,7 @@ export function createBoss(options: {
     // With false it refuses a newer schema as well. checkSchema has already refused an older one.
     migrate: true,
     createSchema: options.migrate,
-    // Indexes that a raised schema builds in the background are built by `migrate`.
+    // `migrate` builds the indexes of an upgraded schema.
     bamIntervalSeconds: options.migrate ? 10 : LONGEST_TIMER_S,
     supervise: options.supervise,
     flowIntervalSeconds: LONGEST_TIMER_S, // no job of ours depends on another

@@ -127,7 +127,7 @@ describe('an answer that does not match the provider’s API', () => {
     expect(detailCalls(id)).toHaveLength(1);
   });
 
-  it('a number beyond any type where the service reads none: is stored letter for letter', async () => {
+  it('a number beyond any type in a field that the service does not read: is stored verbatim', async () => {
     const { id } = rig.simulator.addActivity(athleteId);
     const body = `{"id":${id}, "athlete":{"id":${athleteId}}, "start_date":"2025-01-01T00:00:00Z", "elevations":[1e999999, 0.10]}`;
     rig.simulator.faults.add({ kind: 'garbage', body, match: { activityId: id } });

@@ -20,7 +20,7 @@ interface AdvancingClock extends Clock {
   advance(ms: number): void;
 }
 
-/** A process of the service as far as its presence goes, in this Node process. */
+/** The presence of a service process, in this Node process. */
 interface PresentProcess {
   hub: NotifyHub;
   presence: Presence;
@@ -117,7 +117,7 @@ const lockIsGone = (id: number) => async () =>
     .length === 0;
 
 describe('a process', () => {
-  it('registers with its host, pid, roles and version, and keeps writing down that it lives', async () => {
+  it('registers with its host, pid, roles and version, and keeps recording that it is alive', async () => {
     const one = await startPresent();
     const [row] = await rowsOf(idOf(one));
     expect(row).toMatchObject({

@@ -61,7 +61,7 @@ export function adminAthleteRoutes(deps: { database: Database; disconnect: Disco
     defineRoute({
       method: 'delete',
       path: '/api/admin/athletes/:id',
-      summary: 'Disconnect an athlete, and erase everything kept of them',
+      summary: 'Disconnect an athlete, and erase everything stored about them',
       access: 'admin',
       params: athletePath,
       responses: {
@@ -72,11 +72,11 @@ export function adminAthleteRoutes(deps: { database: Database; disconnect: Disco
             providerTold: z.boolean().meta({ description: 'Whether the provider revoked the access' }),
           }),
         },
-        404: { description: 'Nothing is kept of this athlete' },
+        404: { description: 'Nothing is stored about this athlete' },
       },
       handle: async ({ params }) => {
         const result = await deps.disconnect(params.id);
-        if (!result) throw new Problem('notFound', `Nothing is kept of athlete ${params.id}.`);
+        if (!result) throw new Problem('notFound', `Nothing is stored about athlete ${params.id}.`);
         return { status: 200, body: { erased: true, ...result } };
       },
     }),
