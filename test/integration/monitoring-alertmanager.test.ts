@@ -40,7 +40,7 @@ describe('the configuration of the Alertmanager', () => {
   });
 
   it.each([
-    ['the liveness alert nowhere but to its monitor', ['alertname=Watchdog', 'severity=none'], 'heartbeat,null'],
+    ['the liveness alert only to its monitor', ['alertname=Watchdog', 'severity=none'], 'heartbeat,null'],
     ['the helper alert nowhere', ['alertname=InfoInhibitor', 'severity=none'], 'null'],
     ['a critical alert to the channel', ['alertname=ActivitySyncQueueStalled', 'severity=critical'], 'channel'],
     ['a warning to the channel', ['alertname=VolumeFilling', 'severity=warning', 'namespace=monitoring'], 'channel'],
@@ -64,7 +64,7 @@ describe('the inhibition rules', () => {
     'that a cause silences what follows',
   );
 
-  /** Which alerts an Alertmanager holds back while it has all of them, each as `name namespace`. */
+  /** Which alerts an Alertmanager inhibits while it has all of them, each as `name namespace`. */
   async function inhibited(alerts: string[]): Promise<string[]> {
     const alertmanager = await startAlertmanager({
       program: program as string,
@@ -82,11 +82,11 @@ describe('the inhibition rules', () => {
       type Known = { labels: { alertname: string; namespace: string }; status: { state: string } }[];
       const read = async () => (await (await fetch(`${alertmanager.url}/api/v2/alerts`)).json()) as Known;
       let known = await read();
-      // Every group is looked at once after group_wait; until then an alert is unprocessed.
+      // Every group is processed once after group_wait; until then an alert is unprocessed.
       await until(async () => {
         known = await read();
         return known.length === alerts.length && known.every(({ status }) => status.state !== 'unprocessed');
-      }, 'every alert being looked at');
+      }, 'every alert being processed');
       return known
         .filter(({ status }) => status.state === 'suppressed')
         .map(({ labels }) => `${labels.alertname} ${labels.namespace}`)
@@ -96,7 +96,7 @@ describe('the inhibition rules', () => {
     }
   }
 
-  it('hold back what follows from an unreachable database, in its namespace alone', async () => {
+  it('inhibit the consequences of an unreachable database, only in its namespace', async () => {
     if (!program) return;
     const answer = await inhibited([
       'ActivitySyncDatabaseAway prod',
@@ -114,7 +114,7 @@ describe('the inhibition rules', () => {
     ]);
   });
 
-  it('hold back the slower tiers of an error budget while a faster one burns', async () => {
+  it('inhibit the slower tiers of an error budget while a faster one burns', async () => {
     if (!program) return;
     const tier = (name: string, namespace = 'prod') => `ActivitySyncWebhookErrorBudget${name} ${namespace}`;
     const all = [tier('FastBurn'), tier('SlowBurn'), tier('Draining'), tier('AtRisk'), tier('AtRisk', 'staging')];
@@ -129,7 +129,7 @@ describe('the test alert', () => {
     expect(lines.join()).toContain('Is the port-forward to port 9093 running?');
   });
 
-  it('has the documented form, and tells what to expect', async () => {
+  it('has the documented form, and says what to expect', async () => {
     const bodies: string[] = [];
     const server = createServer((request, response) => {
       expect(`${request.method} ${request.url} ${request.headers['content-type']}`).toBe(
