@@ -114,6 +114,16 @@ describe('the inhibition rules', () => {
     ]);
   });
 
+  it('hold back what follows from commits that no replica confirms', async () => {
+    if (!program) return;
+    const answer = await inhibited([
+      'DatabaseWithoutReplica prod',
+      'ActivitySyncWebhookErrorBudgetFastBurn prod',
+      'ActivitySyncTargetDown prod',
+    ]);
+    expect(answer).toEqual(['ActivitySyncWebhookErrorBudgetFastBurn prod']);
+  });
+
   it('hold back the slower tiers of an error budget while a faster one burns', async () => {
     if (!program) return;
     const tier = (name: string, namespace = 'prod') => `ActivitySyncWebhookErrorBudget${name} ${namespace}`;
