@@ -9,7 +9,7 @@ import { stringify } from 'yaml';
 import { findProgram } from '../../alerting/src/find-program.ts';
 import { startAlertmanager, withHeartbeatAddress } from '../../alerting/src/local-stack.ts';
 import { readAlertmanagerConfig, readSettings } from '../../k8s/src/read-layers.ts';
-import { runAlertTest } from '../../src/cli/alert-test.ts';
+import { runAlertTest, sendTestAlert } from '../../src/cli/alert-test.ts';
 import { until } from '../support/until.ts';
 
 const amtool = findProgram('amtool', 'prometheus-alertmanager', 'the configuration and the routes of the Alertmanager');
@@ -57,13 +57,53 @@ describe('the configuration of the Alertmanager', () => {
   });
 });
 
-describe('the inhibition rules', () => {
-  const program = findProgram(
-    'prometheus-alertmanager',
-    'prometheus-alertmanager',
-    'that a cause silences what follows',
-  );
+const program = findProgram(
+  'prometheus-alertmanager',
+  'prometheus-alertmanager',
+  'that a cause silences what follows, and that the liveness alert is sent at each interval',
+);
 
+describe("the liveness alert's way to its monitor", () => {
+  const INTERVAL_MS = 2000; // stands for a minute
+
+  it('is taken at every interval, not at every second one', async () => {
+    if (!program) return;
+    const sentAt: number[] = [];
+    const monitor = createServer((_, response) => {
+      sentAt.push(performance.now());
+      response.end();
+    });
+    await new Promise<void>((resolve) => monitor.listen(0, '127.0.0.1', resolve));
+    const faster = (_: string, name: string, count: string, unit: string) =>
+      `"${name}_interval":"${Math.round((Number(count) * (unit === 'm' ? 60 : 1) * INTERVAL_MS) / 60)}ms"`;
+    const [route] = (config.route as { routes: object[] }).routes;
+    const quick = JSON.stringify(route).replaceAll(/"(group|repeat)_interval":"(\d+)(m|s)"/g, faster);
+    const alertmanager = await startAlertmanager({
+      program,
+      folder: mkdtempSync(join(folder, 'heartbeat-')),
+      config: { ...readAlertmanagerConfig(), route: { receiver: 'null', routes: [JSON.parse(quick)] } },
+      webhookUrl: 'http://127.0.0.1:1',
+      heartbeatUrl: `http://127.0.0.1:${(monitor.address() as AddressInfo).port}`,
+    });
+    try {
+      await sendTestAlert(alertmanager.url, {
+        now: Date.now(),
+        lastsMs: 600_000,
+        alertname: 'Watchdog',
+        severity: 'none',
+      });
+      await until(() => sentAt.length >= 4, 'four heartbeats');
+      const gaps = sentAt.slice(1).map((at, index) => at - (sentAt[index] as number));
+      expect(Math.max(...gaps)).toBeLessThan(1.5 * INTERVAL_MS);
+    } finally {
+      await alertmanager.stop();
+      monitor.closeAllConnections();
+      await new Promise((resolve) => monitor.close(resolve));
+    }
+  });
+});
+
+describe('the inhibition rules', () => {
   /** Which alerts an Alertmanager holds back while it has all of them, each as `name namespace`. */
   async function inhibited(alerts: string[]): Promise<string[]> {
     const alertmanager = await startAlertmanager({
