@@ -104,7 +104,7 @@ describe("the liveness alert's way to its monitor", () => {
 });
 
 describe('the inhibition rules', () => {
-  /** Which alerts an Alertmanager holds back while it has all of them, each as `name namespace`. */
+  /** Which alerts an Alertmanager holds back while it has all of them, each as `name namespace job`. */
   async function inhibited(alerts: string[]): Promise<string[]> {
     const alertmanager = await startAlertmanager({
       program: program as string,
@@ -114,12 +114,12 @@ describe('the inhibition rules', () => {
     });
     try {
       const body = alerts.map((alert) => {
-        const [alertname, namespace] = alert.split(' ');
-        return { labels: { alertname, namespace, severity: 'critical' }, annotations: {} };
+        const [alertname, namespace, job] = alert.split(' ');
+        return { labels: { alertname, namespace, ...(job && { job, service: job }), severity: 'critical' }, annotations: {} };
       });
       const headers = { 'content-type': 'application/json' };
       await fetch(`${alertmanager.url}/api/v2/alerts`, { method: 'POST', headers, body: JSON.stringify(body) });
-      type Known = { labels: { alertname: string; namespace: string }; status: { state: string } }[];
+      type Known = { labels: { alertname: string; namespace: string; job?: string }; status: { state: string } }[];
       const read = async () => (await (await fetch(`${alertmanager.url}/api/v2/alerts`)).json()) as Known;
       let known = await read();
       // Every group is looked at once after group_wait; until then an alert is unprocessed.
@@ -129,7 +129,7 @@ describe('the inhibition rules', () => {
       }, 'every alert being looked at');
       return known
         .filter(({ status }) => status.state === 'suppressed')
-        .map(({ labels }) => `${labels.alertname} ${labels.namespace}`)
+        .map(({ labels }) => [labels.alertname, labels.namespace, labels.job].filter(Boolean).join(' '))
         .sort();
     } finally {
       await alertmanager.stop();
@@ -162,6 +162,14 @@ describe('the inhibition rules', () => {
       'ActivitySyncTargetDown prod',
     ]);
     expect(answer).toEqual(['ActivitySyncWebhookErrorBudgetFastBurn prod']);
+  });
+
+  it("hold back the chart's alert about targets where one of ours speaks of the same", async () => {
+    if (!program) return;
+    const own = ['ActivitySyncTargetDown prod activity-sync', 'DatabaseInstanceDown prod'];
+    const others = ['TargetDown prod monitoring/velero', 'TargetDown staging activity-sync'];
+    const same = ['TargetDown prod activity-sync', 'TargetDown prod monitoring/activity-sync-db'];
+    expect(await inhibited([...own, ...others, ...same])).toEqual(same);
   });
 
   it('hold back the slower tiers of an error budget while a faster one burns', async () => {
