@@ -115,7 +115,10 @@ describe('the inhibition rules', () => {
     try {
       const body = alerts.map((alert) => {
         const [alertname, namespace, job] = alert.split(' ');
-        return { labels: { alertname, namespace, ...(job && { job, service: job }), severity: 'critical' }, annotations: {} };
+        return {
+          labels: { alertname, namespace, ...(job && { job, service: job }), severity: 'critical' },
+          annotations: {},
+        };
       });
       const headers = { 'content-type': 'application/json' };
       await fetch(`${alertmanager.url}/api/v2/alerts`, { method: 'POST', headers, body: JSON.stringify(body) });
@@ -162,6 +165,18 @@ describe('the inhibition rules', () => {
       'ActivitySyncTargetDown prod',
     ]);
     expect(answer).toEqual(['ActivitySyncWebhookErrorBudgetFastBurn prod']);
+  });
+
+  it('hold back what waits for the workers while none of them answers', async () => {
+    if (!program) return;
+    const follow = [
+      'ActivitySyncDeliveriesWaiting prod',
+      'ActivitySyncQueueStalled prod',
+      'ActivitySyncWebhookJobOld prod',
+    ];
+    const others = ['ActivitySyncWebhookErrorBudgetFastBurn prod', 'ActivitySyncQueueStalled staging'];
+    expect(await inhibited(['ActivitySyncTargetDown prod activity-sync-worker', ...follow, ...others])).toEqual(follow);
+    expect(await inhibited(['ActivitySyncTargetDown prod activity-sync', ...follow])).toEqual([]);
   });
 
   it("hold back the chart's alert about targets where one of ours speaks of the same", async () => {
