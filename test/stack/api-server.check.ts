@@ -99,6 +99,14 @@ describe('an empty cluster with Flux', () => {
     });
   });
 
+  it('takes the database that a restore makes, as docs/monitoring.md has it, without a warning', async () => {
+    const page = readFileSync(join(root, 'docs/monitoring.md'), 'utf8');
+    const [, restored = ''] = /^```yaml\n([\s\S]*?)^```/m.exec(page.slice(page.indexOf('### Restore'))) ?? [];
+    const resources = parseAllDocuments(fillIn(restored, readSettings())).map((document) => document.toJS());
+    expect(resources.map(({ kind }) => kind)).toEqual(['Cluster', 'ScheduledBackup']);
+    expect((await cluster.apply(resources, 'kubectl')).stderr).toBe('');
+  });
+
   it('refuses a field that no resource has', async () => {
     const [misspelt] = applied.get('namespaces') ?? [];
     await expect(cluster.apply([{ ...misspelt, sepc: {} }])).rejects.toThrow('sepc');
