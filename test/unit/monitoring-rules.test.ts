@@ -30,7 +30,7 @@ describe('every alert', () => {
   });
 
   it.each(['PodCrashLooping', 'LogCrashLoop', 'LogServiceCrashed', 'LogServiceStartRefused', 'DatabaseInstanceDown'])(
-    '%s wakes nobody: it is about one process of several',
+    '%s is no page: it is about one process of several',
     (name) => {
       expect(alerts.find(({ alert }) => alert === name)?.labels?.severity).toBe('warning');
     },
