@@ -11,7 +11,6 @@ export default {
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   testEnvironment: '<rootDir>/test/support/leak-checking-environment.ts',
-  testSequencer: '<rootDir>/test/support/longest-first.js',
   maxWorkers: 3, // of two cores one stood idle while a file waits for windows, alerts or processes
   testTimeout: 30000,
 };

@@ -35,14 +35,22 @@ const VIEWS: Record<string, string[]> = {
   Athletes: ['/athletes?limit=50', '/athletes?limit=50&state=reconnect', '/syncs?limit=5'],
   'One athlete': ['/athletes/7', '/syncs?limit=100'],
   Activities: ['/activities?limit=48', '/activities?limit=48&athleteId=7'],
-  'One activity': ['/activities/7'],
+  'One activity': ['/activities/7', '/activities/7/changes'],
   Deliveries: [
     '/webhook-events?limit=50',
     '/webhook-events?limit=50&result=stale',
     '/webhook-events?limit=50&athleteId=7',
   ],
+  Application: ['/endpoints?limit=50', '/api-tokens'],
+  // The quiet one of ten has nothing but its attempts of long ago.
+  'One endpoint': ['/endpoints/2', '/endpoints/10', ...[2, 10].flatMap((id) => attemptsOf(id))],
   Audit: ['/audit?limit=50'],
 };
+
+function attemptsOf(endpointId: number): string[] {
+  const address = `/api/v1/endpoints/${endpointId}/attempts?limit=50`;
+  return [address, `${address}&result=exhausted`, `${address}&result=delivered`, `${address}&activityId=7`];
+}
 
 const postgres = await startBenchPostgres();
 const url = await postgres.createDatabase();
@@ -105,7 +113,7 @@ try {
 function timeOf(path: string): Promise<number> {
   const startedAt = performance.now();
   return new Promise((resolve, reject) => {
-    get(`${service.url}/api/admin${path}`, { agent, headers }, (response) => {
+    get(`${service.url}${path.startsWith('/api/') ? '' : '/api/admin'}${path}`, { agent, headers }, (response) => {
       response.resume();
       response.once('end', () => {
         if (response.statusCode === 200) resolve(performance.now() - startedAt);
@@ -147,6 +155,7 @@ async function fill(): Promise<void> {
     `INSERT INTO athlete (athlete_id, access_token, refresh_token, token_expires_at, scope, state)
      SELECT n, 'sealed', 'sealed', now() + interval '1 day', 'read', CASE WHEN n % 500 = 0 THEN 'reconnect' ELSE 'healthy' END
      FROM generate_series(1, ${ATHLETES}) n`,
+    `INSERT INTO lane (athlete_id, reason) SELECT n, reason FROM generate_series(1, ${ATHLETES}) n, unnest('{webhook,manual,polling}'::text[]) reason`,
     `INSERT INTO activity_fetch_job (activity_id, athlete_id, reason, outcome)
      SELECT n, 1 + n % ${ATHLETES}, CASE WHEN n % 400 = 0 THEN 'manual' WHEN n % 10 = 0 THEN 'polling' ELSE 'webhook' END,
        (CASE WHEN n > ${JOBS * 0.9} THEN NULL WHEN n % 1000 = 50 THEN 'notFound' ELSE 'stored' END)::fetch_outcome
@@ -155,10 +164,10 @@ async function fill(): Promise<void> {
      SELECT r.boss_job_id, 'activity-fetch',
        (CASE WHEN r.outcome = 'notFound' THEN 'failed' WHEN r.outcome IS NOT NULL THEN 'completed'
          WHEN r.id > ${JOBS - 3} THEN 'active' ELSE 'created' END)::pgboss.job_state,
-       lane_of(s.lane, r.reason), 'exclusive', r.activity_id::text, r.athlete_id::text, '{}',
+       l.lane, 'exclusive', r.activity_id::text, r.athlete_id::text, '{}',
        CASE WHEN r.outcome IS NOT NULL OR r.id > ${JOBS - 3} THEN now() END,
        CASE WHEN r.outcome IS NOT NULL THEN now() END, 5, CASE WHEN r.outcome = 'notFound' THEN '{"message":"gone"}'::jsonb END
-     FROM activity_fetch_job r JOIN athlete_schedule s USING (athlete_id)`,
+     FROM activity_fetch_job r JOIN lane l USING (athlete_id, reason)`,
     `INSERT INTO activity (activity_id, athlete_id, name, sport_type, start_date, detail)
      SELECT n, 1 + n % ${ATHLETES}, 'Morning Run', 'Run', now() - n * interval '1 minute', '{}'
      FROM generate_series(1, ${JOBS / 5}) n`,
@@ -170,6 +179,16 @@ async function fill(): Promise<void> {
      FROM generate_series(1, 10080) m, unnest('{finished:stored,finished:retry,wait:webhook,wait:polling,stored}'::text[]) measure,
        unnest('{0,0.05,0.1,0.25,0.5}'::float8[]) bucket`,
     `INSERT INTO audit_entry (who, action) SELECT 'admin', 'POST /api/admin/activity-jobs' FROM generate_series(1, 10000)`,
+    `INSERT INTO endpoint (url, secret, position) SELECT 'https://app.example.com/' || n, 'sealed', 0 FROM generate_series(1, 10) n`,
+    // Ten deliveries to the last endpoint, then all the others'; a tenth of them waits for one that fails.
+    `INSERT INTO delivery (endpoint_id, change_id, type, at, athlete_id, activity_id, state, settled_at)
+     SELECT CASE WHEN n <= 10 THEN 10 ELSE 1 + n % 9 END, gen_random_uuid(), 'activity.created', now(), 1 + n % ${ATHLETES}, 1 + n / 4,
+       CASE WHEN n % 9 = 1 AND n > 10 THEN 'waiting' ELSE 'delivered' END, now()
+     FROM generate_series(1, ${JOBS / 2}) n`,
+    `INSERT INTO delivery_attempt (delivery_id, endpoint_id, duration_ms, status, result)
+     SELECT id, endpoint_id, id % 500, CASE WHEN id % 1000 = 7 THEN 500 ELSE 200 END, CASE WHEN id % 1000 = 7 THEN 'exhausted' ELSE 'delivered' END
+     FROM delivery WHERE state = 'delivered'`,
+    `INSERT INTO change (type, athlete_id, activity_id) SELECT 'activity.created', 1 + n % ${ATHLETES}, 1 + n / 4 FROM generate_series(1, ${JOBS / 10}) n`,
     'VACUUM ANALYZE',
     'CHECKPOINT',
   ];

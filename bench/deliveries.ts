@@ -77,7 +77,7 @@ async function measureWholeWay(target: Service, { calls, url }: Receiver): Promi
     return { athleteId, activityIds: [simulator.addActivity(athleteId).id], ...simulator.grantTokens(athleteId) };
   });
   await connectAthletes(database, athletes);
-  const endpoint = await saveEndpoint(database, settingsOf(`${url}/whole`, null, ['activity.created']));
+  await saveEndpoint(database, settingsOf(`${url}/whole`, null, ['activity.created']), 1);
   const took: number[] = [];
   for (const [n, { athleteId, activityIds }] of athletes.entries()) {
     const body = `{"object_type":"activity","object_id":${activityIds[0]},"aspect_type":"create","owner_id":${athleteId},"subscription_id":1,"event_time":1790000000}`;
@@ -92,7 +92,7 @@ async function measureWholeWay(target: Service, { calls, url }: Receiver): Promi
     took.push(performance.now() - sentAt);
     await pause(20); // so that each finds the system idle
   }
-  await database.query('DELETE FROM endpoint WHERE id = $1', [endpoint.id]);
+  await database.query('DELETE FROM endpoint');
   return took;
 }
 
@@ -101,7 +101,7 @@ async function measureManyEndpoints(target: Service, to: Receiver): Promise<{ fi
   const { database } = target;
   const athletes = Array.from({ length: ENDPOINTS }, (_, n) => String(9_000_000 + n));
   for (const athleteId of athletes)
-    await saveEndpoint(database, settingsOf(`${to.url}/${athleteId}`, [athleteId], null));
+    await saveEndpoint(database, settingsOf(`${to.url}/${athleteId}`, [athleteId], null), ENDPOINTS);
   const hangs = (athleteId: string) => Number(athleteId) % HANGS_EACH === 0;
   const changedAt = new Map<string, number>();
   let took: number[] = [];

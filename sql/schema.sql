@@ -660,6 +660,7 @@ CREATE TABLE api_token (
   digest bytea NOT NULL,
   created_at timestamp with time zone DEFAULT sync_now() NOT NULL,
   last_used_at timestamp with time zone,
+  revoked_at timestamp with time zone,
   CONSTRAINT api_token_pkey PRIMARY KEY (id),
   CONSTRAINT api_token_digest_once UNIQUE (digest),
   CONSTRAINT api_token_scope_known CHECK (scope = ANY (ARRAY['read'::text, 'write'::text]))
@@ -700,7 +701,7 @@ CREATE TABLE audit_entry (
   status integer,
   athlete_id bigint,
   CONSTRAINT audit_entry_pkey PRIMARY KEY (id),
-  CONSTRAINT audit_entry_who_known CHECK (who = ANY (ARRAY['admin'::text, 'read'::text, 'session'::text, 'nobody'::text]))
+  CONSTRAINT audit_entry_who_known CHECK (who = ANY (ARRAY['admin'::text, 'read'::text, 'session'::text, 'application'::text, 'nobody'::text]))
 );
 
 CREATE TABLE browser_session (
@@ -1010,6 +1011,8 @@ CREATE INDEX activity_fetch_job_by_outcome ON public.activity_fetch_job USING bt
 
 CREATE INDEX activity_fetch_job_of_athlete ON public.activity_fetch_job USING btree (athlete_id, outcome, id DESC) INCLUDE (reason);
 
+CREATE INDEX activity_fetched ON public.activity USING btree (fetched_at);
+
 CREATE INDEX activity_newest ON public.activity USING btree (start_date DESC, activity_id DESC);
 
 CREATE INDEX activity_of_athlete ON public.activity USING btree (athlete_id, start_date DESC, activity_id DESC);
@@ -1028,17 +1031,29 @@ CREATE INDEX audit_entry_of_athlete ON public.audit_entry USING btree (athlete_i
 
 CREATE INDEX audit_entry_oldest ON public.audit_entry USING btree (at);
 
+CREATE INDEX change_of_activity ON public.change USING btree (activity_id, "position");
+
 CREATE INDEX change_of_athlete ON public.change USING btree (athlete_id, "position");
+
+CREATE INDEX delivery_attempt_failed ON public.delivery_attempt USING btree (endpoint_id, id DESC) WHERE (result <> 'delivered'::text);
 
 CREATE INDEX delivery_attempt_of_delivery ON public.delivery_attempt USING btree (delivery_id);
 
 CREATE INDEX delivery_attempt_of_endpoint ON public.delivery_attempt USING btree (endpoint_id, id DESC);
 
+CREATE INDEX delivery_attempt_recent ON public.delivery_attempt USING btree (endpoint_id, at);
+
 CREATE INDEX delivery_line ON public.delivery USING btree (endpoint_id, line, id) WHERE (state = 'waiting'::text);
+
+CREATE INDEX delivery_of_activity ON public.delivery USING btree (activity_id, id);
 
 CREATE INDEX delivery_of_athlete ON public.delivery USING btree (athlete_id);
 
+CREATE INDEX delivery_of_change ON public.delivery USING btree (endpoint_id, change_id) WHERE (state = 'waiting'::text);
+
 CREATE INDEX delivery_settled ON public.delivery USING btree (settled_at) WHERE (state <> 'waiting'::text);
+
+CREATE INDEX delivery_waiting ON public.delivery USING btree (endpoint_id, created_at) WHERE (state = 'waiting'::text);
 
 CREATE INDEX fetch_attempt_of_job ON public.fetch_attempt USING btree (job_id, id);
 

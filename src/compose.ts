@@ -88,7 +88,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     throw error;
   }
   for (const worker of [background.recorder, ...background.workers]) worker.start();
-  logger.info('service started', { component: 'main', port: server.port, roles: config.SERVICE_ROLES.join(',') });
+  const isClosed = config.SERVICE_ROLES.includes('web') && config.ADMIN_TOKEN === undefined;
+  logger.info('service started', {
+    component: 'main',
+    port: server.port,
+    roles: config.SERVICE_ROLES.join(','),
+    ...(isClosed ? { console: 'closed; to open it, set ADMIN_TOKEN and restart' } : {}),
+  });
 
   let stopping: Promise<void> | undefined;
   return {

@@ -11,20 +11,29 @@ import { createLogger } from './infra/logger.ts';
 import { migrate } from './infra/migrate.ts';
 import { hearStopSignal } from './infra/stop-signal.ts';
 import { openStorage, type Storage } from './infra/storage.ts';
+import { describeLoad, readLoadOptions, runLoad } from './load.ts';
 import { type Simulator, startSimulator } from './simulator/simulator.ts';
 
 const ATHLETES = ['Ada Runner', 'Bo Rider', 'Cleo Walker'];
 const FIRST_ROUND = 6;
 const EVERY_MS = 6000;
+const UNLIMITED = 100_000_000;
 const ACTIVITY_KINDS = [{}, {}, { kind: 'indoor' as const }, {}];
 
-/** The main job on real parts, in one command: database, a simulated provider, every worker and the web. */
+/**
+ * The main job on real parts, in one command: database, a simulated provider, every worker and the web.
+ * With `load` as its first argument, many athletes and events instead of a few.
+ */
 async function demo(): Promise<void> {
   const stop = hearStopSignal();
-  say('Activity Sync demo: a webhook becomes a stored activity with its thumbnail.\n');
+  const load = process.argv[2] === 'load' ? readLoadOptions(process.argv.slice(3)) : undefined;
+  say(load ? describeLoad(load) : 'Activity Sync demo: a webhook becomes a stored activity with its thumbnail.\n');
   const dataDir = await mkdtemp(join(tmpdir(), 'activity-sync-demo-'));
   await chmod(dataDir, 0o755); // as root, PostgreSQL runs under another account, which must reach it
-  const simulator = await startSimulator({ latencyMs: 20 });
+  const simulator = await startSimulator({
+    latencyMs: 20,
+    ...(load && { shortLimit: load.callsPerWindow, dailyLimit: UNLIMITED }),
+  });
   const port = await findFreePort(3000);
   const appPort = await findFreePort(4000);
   const adminToken = randomBytes(12).toString('hex');
@@ -40,7 +49,11 @@ async function demo(): Promise<void> {
     RETURN_ORIGINS: `http://127.0.0.1:${appPort}`,
     OUTBOUND_ALLOW_PRIVATE: 'true',
     LOG_LEVEL: 'warn',
-    THUMBNAIL_MAP_SOURCE: `${simulator.url}/tiles/{z}/{x}/{y}.png`,
+    ...(load && {
+      PROVIDER_RATE_LIMIT_CAPACITY: String(load.callsPerWindow),
+      API_RATE_LIMIT: String(UNLIMITED), // the example application reads the feed at every event
+      THUMBNAIL_MAP_SOURCE: 'none', // the simulator would spend its time on drawing tiles
+    }),
   });
   const logger = createLogger({ level: config.LOG_LEVEL, pretty: true });
   let storage: Storage | undefined;
@@ -53,11 +66,15 @@ async function demo(): Promise<void> {
     await migrate({ connectionString: storage.connectionString, logger });
     service = await startService({ config, logger, openPages: true, ...storage });
     app = await openApp(service, { adminToken, port: appPort, file: join(dataDir, 'app.db') });
-    await Promise.race([show({ service, simulator, app, adminToken }), stop.untilAsked]);
+    const shown = { service, simulator, app, adminToken };
+    const running = load
+      ? runLoad({ ...shown, encryptionKeys: storage.encryptionKeys, subscribe: () => subscribe(shown), say }, load)
+      : show(shown);
+    await Promise.race([running, stop.untilAsked]);
   } finally {
     say('stopping');
-    await app?.stop();
     await service?.stop();
+    await app?.stop();
     await simulator.close();
     await storage?.close();
     await removeEmbeddedPostgres({ dataDir, log: () => undefined });
@@ -97,7 +114,7 @@ async function show({ service, simulator, app, adminToken }: Shown): Promise<nev
   say('3. connecting three of its users through the provider’s OAuth pages');
   for (const name of ATHLETES) await connect(app, simulator, name);
   say('4. creating the webhook subscription; the provider validates the callback during the call');
-  await subscribe(service, adminToken);
+  await subscribe({ service, adminToken });
   say('\n5. activities arrive:\n');
   say('   activity      athlete       accepted    stored  thumbnail    in app   (after the webhook was sent)');
   for (let n = 0; n < FIRST_ROUND / 2; n += 1) await showOne({ service, simulator, app }, n % ATHLETES.length);
@@ -128,7 +145,7 @@ async function connect(app: App, simulator: Simulator, name: string): Promise<vo
   say(`   ${name} (${athlete.id})`);
 }
 
-async function subscribe(service: Service, adminToken: string): Promise<void> {
+async function subscribe({ service, adminToken }: Pick<Shown, 'service' | 'adminToken'>): Promise<void> {
   const answer = await fetch(`${service.url}/api/admin/webhooks`, {
     method: 'POST',
     headers: { authorization: `Bearer ${adminToken}` },

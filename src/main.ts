@@ -1,5 +1,5 @@
 import { startService } from './compose.ts';
-import { ConfigError, readConfig, readSecrets } from './infra/config.ts';
+import { ConfigError, findUnknownVariables, readConfig, readSecrets } from './infra/config.ts';
 import { EmbeddedPostgresError } from './infra/embedded/embedded-postgres-error.ts';
 import { ListenError } from './infra/http-server.ts';
 import { createLogger, type Logger, redactSecrets } from './infra/logger.ts';
@@ -15,6 +15,8 @@ const STOP_DEADLINE_MS = 25_000;
 async function main(): Promise<void> {
   const config = readConfig();
   const logger = createLogger({ level: config.LOG_LEVEL, secrets: readSecrets() });
+  for (const { name, nearest } of findUnknownVariables())
+    logger.warn('variable unknown, ignored', { component: 'main', variable: name, nearest });
   // From the beginning: what a start has opened must be closed as well.
   const stop = hearStopSignal(() => {
     logger.info('stopping: no new work, running jobs finish or are released', { component: 'main' });

@@ -16,4 +16,4 @@ CREATE TABLE used_oauth_state (
 COMMENT ON TABLE used_oauth_state IS 'States that came back from the provider; each is accepted once.';
 
 ALTER TABLE audit_entry DROP CONSTRAINT audit_entry_who_known;
-ALTER TABLE audit_entry ADD CONSTRAINT audit_entry_who_known CHECK (who IN ('admin', 'read', 'session', 'nobody'));
+ALTER TABLE audit_entry ADD CONSTRAINT audit_entry_who_known CHECK (who IN ('admin', 'read', 'session', 'application', 'nobody'));

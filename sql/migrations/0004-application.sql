@@ -7,6 +7,9 @@
 ALTER TABLE athlete ADD COLUMN external_id text;
 CREATE INDEX athlete_by_external_id ON athlete (external_id) WHERE external_id IS NOT NULL;
 
+-- What was stored since a time.
+CREATE INDEX activity_fetched ON activity (fetched_at);
+
 -- The feed's newest position, and the one up to which changes are gone. Its row is the lock under which changes are
 -- numbered; the last that a transaction takes.
 CREATE TABLE change_feed (
@@ -77,6 +80,7 @@ CREATE TABLE delivery (
   settled_at  timestamptz
 );
 CREATE INDEX delivery_line ON delivery (endpoint_id, line, id) WHERE state = 'waiting';
+CREATE INDEX delivery_of_change ON delivery (endpoint_id, change_id) WHERE state = 'waiting'; -- a replay passes over what waits
 CREATE INDEX delivery_of_athlete ON delivery (athlete_id);
 CREATE INDEX delivery_settled ON delivery (settled_at) WHERE state <> 'waiting';
 
@@ -102,7 +106,8 @@ CREATE VIEW activity_sync.activities AS
   FROM public.activity a LEFT JOIN public.athlete u USING (athlete_id) LEFT JOIN public.thumbnail t USING (activity_id)
   WHERE u.hidden_since IS NULL;
 CREATE VIEW activity_sync.athletes AS
-  SELECT athlete_id AS id, external_id, name, state, scope, connected_at, updated_at FROM public.athlete;
+  SELECT athlete_id AS id, external_id, CASE WHEN hidden_since IS NULL THEN name END AS name, state, scope, connected_at, updated_at
+  FROM public.athlete;
 CREATE VIEW activity_sync.changes AS
   SELECT position AS cursor, id, type, at, athlete_id, external_id, activity_id, endpoint_id FROM public.change WHERE position IS NOT NULL;
 COMMENT ON SCHEMA activity_sync IS 'The application''s view of the copy; LISTEN activity_sync_changes says when to look.';

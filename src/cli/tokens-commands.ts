@@ -10,6 +10,7 @@ interface Token {
   scope: string;
   createdAt: string;
   lastUsedAt: string | null;
+  revokedAt: string | null;
 }
 
 interface Options {
@@ -25,9 +26,18 @@ export function addTokensCommands(program: Command, terminal: Terminal): void {
     const service = await mustFindService(options.url);
     const { tokens: all } = await service.send<{ tokens: Token[] }>('GET', PATH);
     if (options.json) return terminal.printJson(all);
-    const rows = all.map((one) => [one.id, one.name, one.scope, one.createdAt, one.lastUsedAt ?? 'never']);
+    const rows = all.map((one) => [
+      one.id,
+      one.name,
+      one.scope,
+      one.createdAt,
+      one.lastUsedAt ?? 'never',
+      one.revokedAt ?? 'no',
+    ]);
     terminal.print(
-      all.length === 0 ? 'There is no token.' : toTable(['ID', 'NAME', 'SCOPE', 'CREATED', 'LAST USED'], rows),
+      all.length === 0
+        ? 'There is no token.'
+        : toTable(['ID', 'NAME', 'SCOPE', 'CREATED', 'LAST USED', 'REVOKED'], rows),
     );
   });
 

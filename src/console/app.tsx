@@ -3,14 +3,17 @@ import { Frame } from './frame.tsx';
 import { ConfirmDialog } from './parts/confirm.tsx';
 import { Messages } from './parts/messages.tsx';
 import { Page } from './parts/page.tsx';
+import { SecretDialog } from './parts/secret.tsx';
 import { Link, place } from './router.tsx';
 import { access } from './session.ts';
 import { ActivitiesView } from './views/activities.tsx';
 import { ActivityView } from './views/activity.tsx';
+import { ApplicationView } from './views/application.tsx';
 import { AthleteView } from './views/athlete.tsx';
 import { AthletesView } from './views/athletes.tsx';
 import { AuditView } from './views/audit.tsx';
 import { DeliveriesView } from './views/deliveries.tsx';
+import { EndpointView } from './views/endpoint.tsx';
 import { JobView } from './views/job.tsx';
 import { JobsView } from './views/jobs.tsx';
 import { OverviewView } from './views/overview.tsx';
@@ -25,6 +28,7 @@ const LISTS: Record<string, () => ComponentChild> = {
   '/activities': () => <ActivitiesView />,
   '/deliveries': () => <DeliveriesView />,
   '/subscriptions': () => <SubscriptionsView />,
+  '/application': () => <ApplicationView />,
   '/processes': () => <ProcessesView />,
   '/audit': () => <AuditView />,
 };
@@ -32,6 +36,7 @@ const SINGLES: Record<string, (id: string) => ComponentChild> = {
   jobs: (id) => <JobView key={id} id={id} />,
   athletes: (id) => <AthleteView key={id} id={id} />,
   activities: (id) => <ActivityView key={id} id={id} />,
+  endpoints: (id) => <EndpointView key={id} id={id} />,
 };
 
 /** The console: sign-in, or the view that the address names. */
@@ -41,6 +46,7 @@ export function App() {
     <>
       {access.value === 'none' ? <SignInView /> : <Frame>{viewOf(place.value.path)}</Frame>}
       <ConfirmDialog />
+      <SecretDialog />
       <Messages />
     </>
   );

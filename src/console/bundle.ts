@@ -4,7 +4,7 @@ import { build, stop } from 'esbuild';
 
 const SOURCES = import.meta.dirname;
 const RUNBOOKS = join(SOURCES, '../../docs/runbooks');
-const RUNBOOK_NAMES = ['process', 'provider', 'queue', 'webhook'] as const; // those that the health banner links to
+const RUNBOOK_NAMES = ['delivery', 'process', 'provider', 'queue', 'webhook'] as const; // those that the console links to
 const BUILT = join(SOURCES, '../../dist/console');
 
 /**

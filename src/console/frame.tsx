@@ -8,13 +8,15 @@ import { tell } from './parts/messages.tsx';
 import { Link, place } from './router.tsx';
 import { access } from './session.ts';
 
-const VIEWS: readonly { to: string; name: string; icon: IconName }[] = [
+/** @property below where else its pages are */
+const VIEWS: readonly { to: string; name: string; icon: IconName; below?: string }[] = [
   { to: '/', name: 'Overview', icon: 'overview' },
   { to: '/jobs', name: 'Jobs', icon: 'jobs' },
   { to: '/athletes', name: 'Athletes', icon: 'athletes' },
   { to: '/activities', name: 'Activities', icon: 'activities' },
   { to: '/deliveries', name: 'Deliveries', icon: 'deliveries' },
   { to: '/subscriptions', name: 'Subscriptions', icon: 'subscriptions' },
+  { to: '/application', name: 'Application', icon: 'application', below: '/endpoints' },
   { to: '/processes', name: 'Processes', icon: 'processes' },
   { to: '/audit', name: 'Audit', icon: 'audit' },
 ];
@@ -46,9 +48,9 @@ export function Frame({ children }: { children: ComponentChildren }) {
         </button>
         <nav id="views" aria-label="Views">
           <ul>
-            {VIEWS.map(({ to, name, icon }) => (
+            {VIEWS.map(({ to, name, icon, below }) => (
               <li key={to}>
-                <Link to={to} current={isCurrent(to, path) ? 'page' : undefined}>
+                <Link to={to} current={isCurrent(to, path) || (below && isCurrent(below, path)) ? 'page' : undefined}>
                   <Icon name={icon} /> {name}
                 </Link>
               </li>

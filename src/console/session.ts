@@ -6,6 +6,9 @@ export const access = signal<'unknown' | 'none' | 'read' | 'admin'>('unknown');
 /** Whether the service ended the session, which whoever looks did not ask for. */
 export const wasEnded = signal(false);
 
+/** Why no sign-in can succeed, in the service's words; otherwise empty. */
+export const closedReason = signal('');
+
 /** Notes that the service takes whoever looks for nobody. */
 export function endSession(): void {
   wasEnded.value = wasEnded.peek() || mayLook();

@@ -55,10 +55,13 @@ export interface ConnectAthlete {
    * @throws ConnectError when the state is not one that begin made for this browser within ten minutes, or was used
    */
   useState(state: string, browser: string): Promise<ConnectLink | undefined>;
+  /** The link that a state of this browser began with, to begin again: also of a state that is old or was used. */
+  linkOf(state: string, browser: string): string | undefined;
 }
 
 export const WANTED_SCOPE = 'read,activity:read_all';
 export const STATE_MS = 600_000;
+const LINK = 'connect link';
 const LINK_MS = 3_600_000;
 
 export function createConnectAthlete(deps: {
@@ -74,51 +77,57 @@ export function createConnectAthlete(deps: {
   const sign = (purpose: string, text: string) =>
     createHmac('sha256', deps.stateSecret).update(`${purpose} ${text}`).digest('base64url');
 
-  const seal = (link: ConnectLink | undefined, purpose: string, forMs: number): string => {
+  const seal = (payload: string, purpose: string, forMs: number): string => {
     const nonce = randomBytes(12).toString('base64url');
-    const payload = link === undefined ? '' : Buffer.from(JSON.stringify(link)).toString('base64url');
     const text = `${deps.now() + forMs}.${nonce}.${payload}`;
     return `${text}.${sign(purpose, text)}`;
   };
 
-  const read = (text: string, purpose: string, errors: { wrong: string; old: string }): ConnectLink | undefined => {
+  const open = (text: string, purpose: string): { expires: number; nonce: string; payload: string } | undefined => {
     const [expires = '', nonce = '', payload = '', signature = ''] = text.split('.');
     const expected = Buffer.from(sign(purpose, `${expires}.${nonce}.${payload}`));
     const given = Buffer.from(signature);
-    if (given.length !== expected.length || !timingSafeEqual(given, expected)) throw new ConnectError(errors.wrong);
-    if (Number(expires) < deps.now()) throw new ConnectError(errors.old);
-    return payload === '' ? undefined : (JSON.parse(Buffer.from(payload, 'base64url').toString()) as ConnectLink);
+    const isOurs = given.length === expected.length && timingSafeEqual(given, expected);
+    return isOurs ? { expires: Number(expires), nonce, payload } : undefined;
   };
 
+  // A state carries the link as it was given out, so that it can be opened again, and no longer than it holds.
+  const linkIn = (payload: string): string | undefined => payload.replaceAll('~', '.') || undefined;
+
+  const linkOf: ConnectAthlete['linkOf'] = (state, browser) =>
+    linkIn(open(state, `oauth state ${browser}`)?.payload ?? '');
+
   const useState = async (state: string, browser: string): Promise<ConnectLink | undefined> => {
-    const link = read(state, `oauth state ${browser}`, {
-      wrong: 'This browser did not begin here. Begin at /api/provider/connect.',
-      old: 'The state is more than ten minutes old. Begin again at /api/provider/connect.',
-    });
-    const [expires = '', nonce = ''] = state.split('.');
-    if (!(await useOauthState(deps.database, nonce, new Date(Number(expires)))))
+    const opened = open(state, `oauth state ${browser}`);
+    if (!opened) throw new ConnectError('This browser did not begin here. Begin at /api/provider/connect.');
+    if (opened.expires < deps.now())
+      throw new ConnectError('The state is more than ten minutes old. Begin again at /api/provider/connect.');
+    if (!(await useOauthState(deps.database, opened.nonce, new Date(opened.expires))))
       throw new ConnectError('The state was used before. Begin again at /api/provider/connect.');
-    return link;
+    const link = linkIn(opened.payload);
+    const wanted = link && open(link, LINK)?.payload;
+    return wanted ? (JSON.parse(Buffer.from(wanted, 'base64url').toString()) as ConnectLink) : undefined;
   };
 
   return {
     useState,
     createLink: (link) => ({
-      link: seal(link, 'connect link', LINK_MS),
+      link: seal(Buffer.from(JSON.stringify(link)).toString('base64url'), LINK, LINK_MS),
       expiresAt: new Date(deps.now() + LINK_MS),
     }),
+    linkOf,
     begin: (browser, link) => {
-      const wanted =
-        link === undefined
-          ? undefined
-          : read(link, 'connect link', {
-              wrong: 'This link does not come from this service. Ask the application for another.',
-              old: 'This link is more than an hour old. Ask the application for another.',
-            });
+      if (link !== undefined) {
+        const opened = open(link, LINK);
+        if (!opened)
+          throw new ConnectError('This link does not come from this service. Ask the application for another.');
+        if (opened.expires < deps.now())
+          throw new ConnectError('This link is more than an hour old. Ask the application for another.');
+      }
       return deps.provider.authorizeUrl({
         redirectUri: deps.redirectUri,
         scope: WANTED_SCOPE,
-        state: seal(wanted, `oauth state ${browser}`, STATE_MS),
+        state: seal(link?.replaceAll('.', '~') ?? '', `oauth state ${browser}`, STATE_MS),
       });
     },
     finish: async ({ code, scope, state, browser }) => {

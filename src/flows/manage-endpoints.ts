@@ -31,11 +31,20 @@ import { disableEndpoint, startLines } from './delivery-lines.ts';
 
 /** What an endpoint is sent by POST …/test. */
 export const TEST_TYPE = 'endpoint.test';
+/** How many endpoints there may be, and how many changes a replay may send again. */
+export const MAX_ENDPOINTS = 2000;
+export const MAX_REPLAYED = 10_000;
 const OVERLAP_MS = 24 * 3_600_000;
+
+/** There is a bound that the application has reached; the message says what to do. */
+export class EndpointLimitError extends Error {
+  override name = 'EndpointLimitError';
+  readonly code = 'ENDPOINT_LIMIT';
+}
 
 /** What an application does with its endpoints. undefined: there is no such endpoint (or attempt). */
 export interface Endpoints {
-  /** @throws ForbiddenAddressError */
+  /** @throws ForbiddenAddressError, EndpointLimitError */
   create(settings: EndpointSettings): Promise<EndpointRow & { secret: string }>;
   /** @throws ForbiddenAddressError */
   update(id: Int64, change: EndpointChange & { enabled?: boolean | undefined }): Promise<EndpointRow | undefined>;
@@ -44,6 +53,7 @@ export interface Endpoints {
   rotate(id: Int64): Promise<{ secret: string; formerUntil: Date } | undefined>;
   /** Each queues a delivery. @returns how many, and the id of the message that a test sends */
   sendTest(id: Int64): Promise<{ changeId: string } | undefined>;
+  /** @throws EndpointLimitError */
   replay(id: Int64, since: Date): Promise<number | undefined>;
   resend(id: Int64, attemptId: Int64): Promise<{ changeId: string } | undefined>;
 }
@@ -66,7 +76,11 @@ export function createEndpoints(deps: {
     create: async (settings) => {
       await guard.check(settings.url);
       const secret = makeSecret();
-      const row = await saveEndpoint(database, { ...settings, sealedSecret: secretBox.seal(secret) });
+      const row = await saveEndpoint(database, { ...settings, sealedSecret: secretBox.seal(secret) }, MAX_ENDPOINTS);
+      if (!row)
+        throw new EndpointLimitError(
+          `There are ${MAX_ENDPOINTS} endpoints, and no more are served. Delete one: DELETE /api/v1/endpoints/{id}.`,
+        );
       return { ...row, secret };
     },
     update: async (id, { enabled, ...settings }) => {
@@ -101,7 +115,11 @@ export function createEndpoints(deps: {
       }),
     replay: (id, since) =>
       onLocked(id, async (tx) => {
-        const made = await insertReplay(tx, id, since);
+        const made = await insertReplay(tx, id, since, MAX_REPLAYED);
+        if (!made)
+          throw new EndpointLimitError(
+            `More than ${MAX_REPLAYED} changes would be sent again. Send a later since, or read them: GET /api/v1/changes.`,
+          );
         await start(tx, made);
         return made.length;
       }),

@@ -32,6 +32,7 @@ export const RETRY_DELAYS_MS = [
 ] as const;
 const FAILING_TOO_LONG_MS = 5 * 24 * HOUR_MS;
 const GONE = 410;
+const WRONG_KEY_DELAY_MS = MINUTE_MS;
 
 export interface SendDependencies {
   database: Database;
@@ -47,7 +48,8 @@ export type SentDelivery = { delivery: OpenDelivery; answer: OutboundAnswer; res
 /**
  * Makes one attempt at a delivery. The activity is read now, so that nothing leaves of one that is gone. The attempt,
  * the delivery's state and the job of whatever is next in line commit together.
- * @throws ClaimLostError when the claim was lost: the attempt is made again, with the same webhook-id
+ * @throws ClaimLostError when the claim was lost: the attempt is made again, with the same webhook-id; SecretBoxError
+ * when none of our keys opens the secret: it is no attempt, and the delivery is due again in a minute
  */
 export async function sendDelivery(
   deps: SendDependencies,
@@ -59,21 +61,27 @@ export async function sendDelivery(
     await completeDelivery(deps.boss, deps.database, run);
     return undefined;
   }
-  const answer = await post(deps, delivery, signal);
+  let secrets: string[];
+  try {
+    secrets = delivery.sealedSecrets.map((sealed) => deps.secretBox.open(sealed));
+  } catch (error) {
+    if (error instanceof SecretBoxError) await postpone(deps, run, delivery);
+    throw error;
+  }
+  const body = JSON.stringify(await bodyOf(deps.database, delivery));
+  const headers = headersOf(delivery.changeId, new Date(deps.now()), body, secrets);
+  const answer = await deps.client.post(delivery.url, body, headers, signal);
   if (signal.aborted && answer.status === undefined) throw signal.reason; // an answer that came counts
   return { delivery, answer, result: await settle(deps, run, delivery, answer) };
 }
 
-async function post(deps: SendDependencies, delivery: OpenDelivery, signal: AbortSignal): Promise<OutboundAnswer> {
-  const body = JSON.stringify(await bodyOf(deps.database, delivery));
-  try {
-    const secrets = delivery.sealedSecrets.map((sealed) => deps.secretBox.open(sealed));
-    const headers = headersOf(delivery.changeId, new Date(deps.now()), body, secrets);
-    return await deps.client.post(delivery.url, body, headers, signal);
-  } catch (error) {
-    if (!(error instanceof SecretBoxError)) throw error;
-    return { status: undefined, error: error.message, answer: undefined, durationMs: 0 };
-  }
+async function postpone({ database, boss }: SendDependencies, run: DeliveryRun, delivery: OpenDelivery): Promise<void> {
+  await database.transaction(async (tx) => {
+    await lockEndpoint(tx, delivery.endpointId);
+    await completeDelivery(boss, tx, run);
+    const head = await findHead(tx, delivery.id);
+    if (head) await startLines(boss, tx, [head], WRONG_KEY_DELAY_MS);
+  });
 }
 
 async function settle(

@@ -1,12 +1,11 @@
 import type { Request } from 'express';
-import { ipKeyGenerator } from 'express-rate-limit';
 import type { Logger } from '../infra/logger.ts';
+import { createAddressTally } from './address-tally.ts';
 
 const WINDOW_MS = 60_000;
 const REFUSALS = 20;
-const MAX_ADDRESSES = 10_000;
 
-/** Counts the deliveries of each address that were refused with 403; behind proxies TRUSTED_PROXIES tells which that is. */
+/** Counts the deliveries of each address that were refused with 403. */
 export interface AddressCount {
   /** Counts one. @returns whether its address has had its 20 of this minute: it is answered 429 in place of 403 */
   isOver(request: Request): boolean;
@@ -14,17 +13,14 @@ export interface AddressCount {
 
 /** Counts start again each minute; an address over the limit is logged once a minute. @param deps.now milliseconds */
 export function createAddressCount(deps: { logger: Logger; now: () => number }): AddressCount {
-  let counts = new Map<string, number>();
+  const tally = createAddressTally();
   let minute = Number.NaN;
   return {
     isOver: (request) => {
       const running = Math.floor(deps.now() / WINDOW_MS);
-      if (running !== minute) counts = new Map();
+      if (running !== minute) tally.take();
       minute = running;
-      const own = ipKeyGenerator(request.ip ?? 'unknown');
-      const address = counts.has(own) || counts.size < MAX_ADDRESSES ? own : 'others';
-      const refused = (counts.get(address) ?? 0) + 1;
-      counts.set(address, refused);
+      const { address, count: refused } = tally.add(request);
       if (refused === REFUSALS + 1) deps.logger.warn('refused deliveries limited', { component: 'webhook', address });
       return refused > REFUSALS;
     },

@@ -22,6 +22,7 @@ import { adminApiTokenRoutes } from './routes/admin-api-tokens.ts';
 import { adminAthleteRoutes } from './routes/admin-athletes.ts';
 import { adminAuditRoutes } from './routes/admin-audit.ts';
 import { adminBudgetRoutes } from './routes/admin-budget.ts';
+import { adminEndpointRoutes } from './routes/admin-endpoints.ts';
 import { adminEventRoutes } from './routes/admin-events.ts';
 import { adminFetchingRoutes } from './routes/admin-fetching.ts';
 import { adminJobChangeRoutes } from './routes/admin-job-changes.ts';
@@ -83,6 +84,7 @@ export function createAdminApi(deps: {
     ...adminEventRoutes({ stream }),
     ...adminAuditRoutes({ database }),
     ...adminApiTokenRoutes({ database }),
+    ...adminEndpointRoutes({ database }),
     ...adminSessionRoutes(deps),
     ...deps.moreRoutes,
   ];

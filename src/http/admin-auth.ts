@@ -2,6 +2,7 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypt
 import type { Request, RequestHandler, Response } from 'express';
 import type { Database } from '../infra/database.ts';
 import { deleteSession, findSession, saveSession } from '../store/sessions.ts';
+import { bearerOf } from './bearer.ts';
 import { defineCookie } from './cookies.ts';
 import { Problem } from './problem.ts';
 import type { RefusedTries } from './refused-tries.ts';
@@ -23,6 +24,8 @@ export interface AdminAuth {
   accessOf(request: Request): Promise<Access | undefined>;
   /** Refuses whoever lacks the access, and leaves in `response.locals` who asks. 'public' lets everyone through. */
   guard(needed: 'public' | 'write' | Access): RequestHandler;
+  /** There is no token, so no sign-in can succeed. */
+  isClosed: boolean;
   /**
    * What the holder of a token may do; undefined when it is not one of ours, which is counted.
    * @throws Problem 429 after too many wrong tokens from this address
@@ -77,7 +80,7 @@ export function createAdminAuth(options: {
 
   // Only a bearer token takes a session's place: a browser may send other credentials along, such as a proxy's.
   const identify = async (request: Request): Promise<{ access: Access | undefined; bySession: boolean }> => {
-    const bearer = /^Bearer ([^\s]+)$/i.exec(request.get('authorization') ?? '')?.[1];
+    const bearer = bearerOf(request);
     return bearer === undefined
       ? { access: await accessOfSession(request), bySession: true }
       : { access: accessOfToken(bearer, request), bySession: false };
@@ -89,13 +92,11 @@ export function createAdminAuth(options: {
       if (needed === 'public') return next();
       const { access, bySession } = await identify(request);
       if (access === undefined) {
-        throw new Problem(
-          'unauthorized',
-          digests.size === 0
-            ? 'The admin interface is closed: ADMIN_TOKEN is not set.'
-            : 'Send Authorization: Bearer with the admin token, or sign in at /admin.',
-          { headers: CHALLENGE },
-        );
+        throw digests.size === 0
+          ? adminClosed()
+          : new Problem('unauthorized', 'Send Authorization: Bearer with the admin token, or sign in at /admin.', {
+              headers: CHALLENGE,
+            });
       }
       if (needed !== 'read' && access !== 'admin') throw new Problem('forbidden', 'This token may only look.');
       if (bySession && !isSafe(request)) refuseForeignOrigin(request);
@@ -105,6 +106,7 @@ export function createAdminAuth(options: {
       response.set('Cache-Control', 'no-store');
       next();
     },
+    isClosed: digests.size === 0,
     accessOfToken,
     startSession: async (access, response) => {
       const id = randomBytes(32).toString('base64url');
@@ -118,6 +120,15 @@ export function createAdminAuth(options: {
       cookie.clear(response);
     },
   };
+}
+
+/** What every way in answers while ADMIN_TOKEN is not set. */
+export function adminClosed(): Problem {
+  return new Problem(
+    'adminClosed',
+    'The admin interface is closed: ADMIN_TOKEN is not set. To open it, set ADMIN_TOKEN to a random string of at least 16 characters and restart the service.',
+    { headers: CHALLENGE },
+  );
 }
 
 function hashId(key: Buffer, id: string): Buffer {

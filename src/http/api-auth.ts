@@ -1,9 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
-import type { Request, RequestHandler } from 'express';
+import type { RequestHandler } from 'express';
 import { rateLimit } from 'express-rate-limit';
 import type { Database } from '../infra/database.ts';
 import { findApiToken, type TokenScope } from '../store/api-tokens.ts';
 import { type AdminAuth, CHALLENGE } from './admin-auth.ts';
+import { bearerOf } from './bearer.ts';
 import { Problem } from './problem.ts';
 import type { Route } from './route.ts';
 
@@ -67,12 +68,10 @@ export function createApiGuard(options: {
       if (needed === 'write' && found.scope !== 'write')
         throw new Problem('forbidden', 'This token may only read; this request needs one with the scope write.');
       response.locals.apiToken = found.id;
+      response.locals.who = 'application';
+      response.locals.tokenName = found.name;
       response.set('Cache-Control', 'no-store');
       return limit(request, response, next);
     };
   };
-}
-
-function bearerOf(request: Request): string | undefined {
-  return /^Bearer ([^\s]+)$/i.exec(request.get('authorization') ?? '')?.[1];
 }

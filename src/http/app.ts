@@ -60,15 +60,19 @@ const showPages: RequestHandler = (request, response, next) => {
   else showProblems(request, response, next);
 };
 
+// A series for each of the 34 methods that Node reads, on every route, would be for anybody to make.
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'DELETE']);
+
 function countRequests(metrics: Metrics): RequestHandler {
   return (request, response, next) => {
     const startedAt = performance.now();
     response.once('close', () => {
       const route = String(response.locals.routePath ?? request.route?.path ?? 'other');
-      metrics.httpRequests.inc({ route, method: request.method, code: String(response.statusCode) });
+      const method = METHODS.has(request.method) ? request.method : 'other';
+      metrics.httpRequests.inc({ route, method, code: String(response.statusCode) });
       // A stream lasts as long as somebody looks on.
       if (response.locals.isStream === true) return;
-      metrics.httpDuration.observe({ route, method: request.method }, (performance.now() - startedAt) / 1000);
+      metrics.httpDuration.observe({ route, method }, (performance.now() - startedAt) / 1000);
     });
     next();
   };

@@ -3,7 +3,7 @@ import { CHANGE_TYPES } from '../domain/change.ts';
 import { nextCursorOut, timeOut } from './query-fields.ts';
 import { int64Out } from './route.ts';
 
-const externalIdOut = z.string().nullable().meta({ description: 'The application’s own id of this user' });
+export const externalIdOut = z.string().nullable().meta({ description: 'The application’s own id of this user' });
 /** The application's own id of a user, in a request. */
 export const externalIdIn = z
   .string()

@@ -18,10 +18,10 @@ export interface AuditNote {
 export interface Audit {
   /**
    * Writes the entry, lets the change happen, and adds its result to the entry.
-   * @param who as the guard found out
+   * @param by as the guard found out; of an application the name of its token
    */
   accompany<A extends { status: number; audit?: AuditNote } | undefined>(
-    who: AuditEntry['who'],
+    by: { who: AuditEntry['who']; tokenName?: string },
     request: Request,
     path: string,
     change: () => Promise<A>,
@@ -49,14 +49,14 @@ export function createAudit(database: Database, logger: Logger): Audit {
   };
 
   return {
-    accompany: async (who, request, path, change) => {
+    accompany: async ({ who, tokenName }, request, path, change) => {
       const { id } = request.params;
       const query = request.query as Record<string, string>;
       const entry = await beginAuditEntry(database, {
         who,
         action: `${request.method} ${path}`,
         target: typeof id === 'string' ? id : undefined,
-        detail: query,
+        detail: tokenName === undefined ? query : { ...query, token: tokenName },
         athleteId: toInt64(ATHLETE_PATH.test(path) ? id : query.athleteId),
       });
       try {

@@ -23,6 +23,7 @@ const CONTENT_TYPES = {
   'icon.svg': 'image/svg+xml',
   'console.js': 'text/javascript; charset=utf-8',
   'console.css': 'text/css; charset=utf-8',
+  'runbook-delivery.md': 'text/plain; charset=utf-8',
   'runbook-process.md': 'text/plain; charset=utf-8',
   'runbook-provider.md': 'text/plain; charset=utf-8',
   'runbook-queue.md': 'text/plain; charset=utf-8',

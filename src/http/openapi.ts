@@ -123,7 +123,13 @@ function responsesOf(route: DescribedRoute): Json {
   add(400, 'A bad field, or one that is not known');
   if (route.access !== 'public') add(401, 'No token, a wrong one, or the admin interface is closed');
   if (route.access === 'admin' || route.access === 'write') add(403, 'This token may only look');
-  if (isForApplications(route)) add(429, 'This token sent too many requests within a minute');
+  if (route.access !== 'public')
+    add(
+      429,
+      isForApplications(route)
+        ? 'This token sent too many requests within a minute, or this address too many wrong tokens'
+        : 'This address sent too many wrong tokens within a minute',
+    );
   if (route.body) {
     add(413, 'The body is larger than 64 KiB');
     add(415, 'The body is not application/json');

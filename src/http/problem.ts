@@ -14,6 +14,7 @@ export interface FieldError {
 const CATALOGUE = {
   badRequest: [400, 'Bad request'],
   unauthorized: [401, 'Sign-in needed'],
+  adminClosed: [401, 'The admin interface is closed'],
   forbidden: [403, 'Not allowed'],
   notFound: [404, 'Not found'],
   methodNotAllowed: [405, 'Method not allowed'],
@@ -134,7 +135,8 @@ interface HttpError {
   limit: number;
 }
 
-function toProblem(error: unknown): Problem {
+/** The answer to whatever was thrown. */
+export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   const { type, status, message, limit } = error as Partial<HttpError>;
   if (type === 'entity.too.large')

@@ -1,22 +1,26 @@
 import type { Logger } from '../infra/logger.ts';
+import { createMinuteReport } from '../infra/minute-report.ts';
 import { Problem } from './problem.ts';
-
-const QUIET_MS = 60_000;
 
 /**
  * Warns of a delivery that was refused and says why; at most once a minute, for anybody can send them. The next
  * line tells how many there were since. Of the body it names known fields only.
  */
 export function createRefusalLog({ logger, now }: { logger: Logger; now: () => number }): (error: unknown) => void {
-  let quietUntil = Number.NEGATIVE_INFINITY;
-  let refused = 0;
-  return (error) => {
-    refused += 1;
-    if (now() < quietUntil) return;
-    logger.warn('webhook refused', { component: 'webhook', why: describeRefusal(error), refused });
-    quietUntil = now() + QUIET_MS;
-    refused = 0;
-  };
+  return createMinuteReport(now, (error, refused) =>
+    logger.warn('webhook refused', { component: 'webhook', why: describeRefusal(error), refused }),
+  );
+}
+
+/** Warns that deliveries are answered 503 and says why, in the same manner. */
+export function createUnavailableLog(deps: { logger: Logger; now: () => number }): (error: unknown) => void {
+  return createMinuteReport(deps.now, (error, unavailable) =>
+    deps.logger.warn('webhook not stored; the provider delivers it again', {
+      component: 'webhook',
+      why: (error as Error).message,
+      unavailable,
+    }),
+  );
 }
 
 function describeRefusal(error: unknown): string {

@@ -1,13 +1,12 @@
 import type { Request } from 'express';
-import { ipKeyGenerator } from 'express-rate-limit';
 import type { Clock } from '../domain/clock.ts';
 import type { Logger } from '../infra/logger.ts';
+import { createAddressTally } from './address-tally.ts';
 import type { Audit } from './audit.ts';
 import { Problem } from './problem.ts';
 
 const WINDOW_MS = 60_000;
 const TRIES = 10;
-const MAX_ADDRESSES = 10_000;
 
 /** Wrong tokens, in a header or in a sign-in: counted by address, logged and written to the audit. */
 export interface RefusedTries {
@@ -18,23 +17,23 @@ export interface RefusedTries {
 }
 
 /**
- * At most ten wrong tokens a minute from one address; behind proxies TRUSTED_PROXIES tells which that is. A right
- * token is never counted or delayed: a client that shares an address with an attacker is not locked out.
+ * At most ten wrong tokens a minute from one address. A right token is never counted or delayed: a client that shares an
+ * address with an attacker is not locked out.
  */
 export function createRefusedTries(deps: { audit: Audit; clock: Clock; logger: Logger }): RefusedTries {
-  let counts = new Map<string, number>();
+  const tally = createAddressTally();
   let timer: unknown;
   let stopped = false;
   let writing: Promise<void> = Promise.resolve();
 
   const report = (): void => {
+    const counts = tally.take();
     const [first] = [...counts].sort(([, a], [, b]) => b - a);
     if (!first) return;
     const [address, most] = first;
     const count = [...counts.values()].reduce((sum, each) => sum + each, 0);
     // Several addresses share the line: one of the many cannot fill the log.
     const others = counts.size > 1 ? { countOfAddress: most, addresses: counts.size } : {};
-    counts = new Map();
     timer = undefined;
     deps.logger.warn('authentication failed', { component: 'auth', address, count, ...others });
     writing = deps.audit.authenticationFailed({ address, count, ...others });
@@ -42,12 +41,9 @@ export function createRefusedTries(deps: { audit: Audit; clock: Clock; logger: L
 
   return {
     note: (request) => {
-      const own = ipKeyGenerator(request.ip ?? 'unknown');
-      const address = counts.has(own) || counts.size < MAX_ADDRESSES ? own : 'others';
-      const tries = (counts.get(address) ?? 0) + 1;
-      counts.set(address, tries);
+      const { count } = tally.add(request);
       if (!stopped) timer ??= deps.clock.setTimeout(report, WINDOW_MS);
-      if (tries > TRIES)
+      if (count > TRIES)
         throw new Problem('tooManyRequests', 'Too many wrong tokens from this address. Wait a minute.', {
           headers: { 'Retry-After': String(WINDOW_MS / 1000) },
         });

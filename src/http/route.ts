@@ -85,7 +85,7 @@ export const int64Out = z
 
 /**
  * Registers routes on a router, a 405 with Allow for the other methods of each path included.
- * @param audit hears of every change that an operator makes, through /api/v1 too
+ * @param audit hears of every change that an operator or an application makes
  */
 export function mountRoutes(
   router: Router,
@@ -128,10 +128,14 @@ function handlerOf(route: Route, audit: Audit): RequestHandler {
     }
     response.locals.routePath = route.path;
     const handle = async () => route.handle({ params, query, body, request, response });
-    const answer =
-      changesSomething(route) && response.locals.who !== undefined
-        ? await audit.accompany(response.locals.who, request, route.path, handle)
-        : await handle();
+    const answer = changesSomething(route)
+      ? await audit.accompany(
+          { who: response.locals.who, tokenName: response.locals.tokenName },
+          request,
+          route.path,
+          handle,
+        )
+      : await handle();
     if (answer)
       response
         .status(answer.status)

@@ -1,5 +1,5 @@
 import type { Request, Response } from 'express';
-import type { Access, AdminAuth } from './admin-auth.ts';
+import { type Access, type AdminAuth, adminClosed } from './admin-auth.ts';
 import type { Audit } from './audit.ts';
 
 /** How a browser session begins, be it in the console or with the plain form: limited and written down alike. */
@@ -8,7 +8,7 @@ export interface SignIn {
    * Starts a session for the holder of a token, once the audit has it.
    * @param action as the audit names it
    * @returns undefined when the token is not one of ours
-   * @throws Problem 429 after too many wrong tokens from this address, by either way or as bearers
+   * @throws Problem 401 while the admin interface is closed; 429 after too many wrong tokens from this address, by either way or as bearers
    */
   begin(token: string, action: string, request: Request, response: Response): Promise<Access | undefined>;
 }
@@ -16,6 +16,7 @@ export interface SignIn {
 export function createSignIn(auth: AdminAuth, audit: Audit): SignIn {
   return {
     begin: async (token, action, request, response) => {
+      if (auth.isClosed) throw adminClosed();
       const access = auth.accessOfToken(token, request);
       if (access === undefined) return undefined;
       await audit.signedIn(access, action);

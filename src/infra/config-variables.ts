@@ -62,11 +62,14 @@ const variable = <S extends z.ZodType>(schema: S, meaning: string, example: stri
   ...(secret ? { secret } : {}),
 });
 
-/** The variables in the order in which the README and .env.example list them. */
+/**
+ * The variables in the order in which .env.example lists them. What an example has in <angle brackets> is a placeholder:
+ * a start refuses it as a value.
+ */
 export const VARIABLES = {
-  PROVIDER_CLIENT_ID: variable(text, 'client id of the application at the provider', '12345'),
-  PROVIDER_CLIENT_SECRET: variable(text, 'client secret of the application at the provider', '<secret>', true),
-  NEXT_PUBLIC_BASE_URL: variable(baseUrl, 'public base URL of this service', 'https://sync.example.com'),
+  PROVIDER_CLIENT_ID: variable(text, 'client id of the application at the provider', '<client id>'),
+  PROVIDER_CLIENT_SECRET: variable(text, 'client secret of the application at the provider', '<client secret>', true),
+  NEXT_PUBLIC_BASE_URL: variable(baseUrl, 'public base URL of this service', 'https://<public host>'),
   PROVIDER_VERIFY_TOKEN: variable(
     text.optional(),
     'random string that the provider repeats when it validates the webhook; needed for webhooks',
@@ -85,7 +88,7 @@ export const VARIABLES = {
   DATABASE_URL: variable(
     postgresUrl.optional(),
     'PostgreSQL server (15 or later); unset: an embedded one kept under DATA_DIR',
-    'postgres://user:password@db.example.com/activity_sync',
+    'postgres://<user>:<password>@<host>/activity_sync',
     true,
   ),
   MIGRATE_ON_START: variable(
@@ -96,7 +99,7 @@ export const VARIABLES = {
   MIGRATE_DATABASE_URL: variable(
     postgresUrl.optional(),
     'address for migrations, of a role that may create tables; the role of DATABASE_URL is granted what it needs. Unset: DATABASE_URL',
-    'postgres://owner:password@db.example.com/activity_sync',
+    'postgres://<owner>:<password>@<host>/activity_sync',
     true,
   ),
   DATA_DIR: variable(text.default('./data'), 'folder of the embedded PostgreSQL', './data'),
@@ -170,7 +173,7 @@ export const VARIABLES = {
       )
       .default('none'),
     'none, or the URL template of a tile server that you may use',
-    'https://tiles.example.com/{z}/{x}/{y}.png',
+    'https://<tile server>/{z}/{x}/{y}.png',
   ),
   RETURN_ORIGINS: variable(
     z
@@ -184,7 +187,7 @@ export const VARIABLES = {
       )
       .pipe(z.array(origin)),
     'comma list of origins of the application to which a connect link may send the browser back; none: no connect links',
-    'https://app.example.com',
+    'https://<application host>',
   ),
   API_RATE_LIMIT: variable(
     wholeNumber(600, 1),
@@ -208,6 +211,15 @@ export const VARIABLES = {
   ),
   JOB_RETENTION_DAYS: variable(wholeNumber(30, 1, 36_500), 'days that finished jobs and ledger entries are kept', '30'),
 } as const satisfies Record<string, Variable>;
+
+/** What everyone must set, at the top of .env.example. The service starts without the last, with its console closed. */
+export const TO_SET = [
+  'PROVIDER_CLIENT_ID',
+  'PROVIDER_CLIENT_SECRET',
+  'NEXT_PUBLIC_BASE_URL',
+  'PROVIDER_VERIFY_TOKEN',
+  'ADMIN_TOKEN',
+] as const satisfies readonly (keyof typeof VARIABLES)[];
 
 /** Variables that only commands read. */
 export const COMMAND_VARIABLES = {

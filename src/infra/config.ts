@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { COMMAND_VARIABLES, VARIABLES, type Variable } from './config-variables.ts';
+import { findNearestName } from './nearest-name.ts';
 
 type Values = { [K in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[K]['schema']> };
 /** What a process is told by its environment. This file is the only reader of process.env. */
@@ -21,11 +22,9 @@ type Environment = Record<string, string | undefined>;
 export function readConfig(env: Environment = process.env): Config {
   const { values, wrong } = readEach(VARIABLES, env);
   const config = values as Values;
-  if (
-    config.DATABASE_URL !== undefined &&
-    config.TOKEN_ENCRYPTION_KEY === undefined &&
-    !wrong.some((line) => line.includes('TOKEN_ENCRYPTION_KEY'))
-  ) {
+  const isMissing = (name: keyof Values) =>
+    config[name] === undefined && !wrong.some((line) => line.startsWith(`  ${name} `));
+  if (config.DATABASE_URL !== undefined && isMissing('TOKEN_ENCRYPTION_KEY')) {
     const { meaning, example } = VARIABLES.TOKEN_ENCRYPTION_KEY;
     wrong.push(
       `  TOKEN_ENCRYPTION_KEY is missing: ${meaning}; required with DATABASE_URL. Example: TOKEN_ENCRYPTION_KEY=${example}`,
@@ -38,7 +37,7 @@ export function readConfig(env: Environment = process.env): Config {
   if (
     values.SERVICE_ROLES !== undefined &&
     config.SERVICE_ROLES.includes('web') &&
-    config.PROVIDER_VERIFY_TOKEN === undefined
+    isMissing('PROVIDER_VERIFY_TOKEN')
   ) {
     const { meaning, example } = VARIABLES.PROVIDER_VERIFY_TOKEN;
     wrong.push(`  PROVIDER_VERIFY_TOKEN is missing: ${meaning}. Example: PROVIDER_VERIFY_TOKEN=${example}`);
@@ -47,8 +46,35 @@ export function readConfig(env: Environment = process.env): Config {
     const { meaning, example } = VARIABLES.ADMIN_READ_TOKEN;
     wrong.push(`  ADMIN_READ_TOKEN is the same as ADMIN_TOKEN: ${meaning}. Example: ADMIN_READ_TOKEN=${example}`);
   }
+  for (const { name, nearest, isTypo } of findUnknownVariables(env))
+    if (isTypo) wrong.push(`  ${name} is not a variable of the service. Did you mean ${nearest}?`);
   if (wrong.length > 0) throw new ConfigError(messageOf('The service cannot start', wrong));
   return config;
+}
+
+/** A set variable that looks like one of the service's and is none. */
+export interface UnknownVariable {
+  name: string;
+  nearest: string;
+  /** So near to a known one that it can be nothing else; readConfig refuses it. */
+  isTypo: boolean;
+}
+
+const OWN_PREFIX = 'PROVIDER_';
+const TYPO_DISTANCE = 2;
+
+/**
+ * Finds the variables PROVIDER_… that nothing reads. One that is no typo may belong to another program: Kubernetes
+ * sets PROVIDER_SERVICE_HOST in every pod beside a Service named provider.
+ */
+export function findUnknownVariables(env: Environment = process.env): UnknownVariable[] {
+  const known = Object.keys({ ...VARIABLES, ...COMMAND_VARIABLES }).filter((name) => name.startsWith(OWN_PREFIX));
+  return Object.keys(env)
+    .filter((name) => name.startsWith(OWN_PREFIX) && env[name]?.trim() && !known.includes(name))
+    .map((name) => {
+      const nearest = findNearestName(name, known);
+      return { name, nearest: nearest.name, isTypo: nearest.distance < TYPO_DISTANCE };
+    });
 }
 
 /** Whether npm runs this process, as the script of a package. */
@@ -90,7 +116,8 @@ export function readVariables<R extends keyof CommandValues, O extends keyof Com
 export function readSecrets(env: Environment = process.env): string[] {
   const secrets = Object.entries<Variable>({ ...VARIABLES, ...COMMAND_VARIABLES })
     .filter(([, { secret }]) => secret)
-    .flatMap(([name]) => env[name]?.trim() || []);
+    .flatMap(([name]) => env[name]?.trim() || [])
+    .filter((value) => !WHOLE_PLACEHOLDER.test(value));
   const passwords = secrets.map((secret) => URL.parse(secret)?.password ?? '');
   return [...new Set([...secrets, ...secrets.flatMap((secret) => secret.split(',')), ...passwords])].filter(Boolean);
 }
@@ -100,14 +127,25 @@ function readEach(variables: Record<string, Variable>, env: Environment) {
   const wrong: string[] = [];
   for (const [name, { schema, meaning, example }] of Object.entries(variables)) {
     const given = env[name]?.trim() ? env[name] : undefined;
+    const placeholder = given === undefined ? undefined : findPlaceholder(given, example);
     const result = schema.safeParse(given);
-    if (result.success) values[name] = result.data;
+    if (placeholder !== undefined) wrong.push(`  ${name} still has the placeholder ${placeholder}: ${meaning}`);
+    else if (result.success) values[name] = result.data;
     else {
       const problem = given === undefined ? 'is missing' : (result.error.issues[0]?.message ?? 'is not valid');
       wrong.push(`  ${name} ${problem}: ${meaning}. Example: ${name}=${example}`);
     }
   }
   return { values, wrong };
+}
+
+const WHOLE_PLACEHOLDER = /^<[^<>]*>$/;
+
+/** What a copied .env.example still has where a value belongs: a placeholder of its own, or any as the whole value. */
+function findPlaceholder(given: string, example: string): string | undefined {
+  const value = given.trim();
+  if (WHOLE_PLACEHOLDER.test(value)) return value;
+  return example.match(/<[^<>]+>/g)?.find((placeholder) => value.includes(placeholder));
 }
 
 function messageOf(what: string, wrong: readonly string[]): string {

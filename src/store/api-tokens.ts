@@ -13,9 +13,11 @@ export interface ApiTokenRow {
   createdAt: Date;
   /** To within a minute; null when it was never used. */
   lastUsedAt: Date | null;
+  /** From then on it is refused. */
+  revokedAt: Date | null;
 }
 
-const COLUMNS = 'id, name, scope, created_at AS "createdAt", last_used_at AS "lastUsedAt"';
+const COLUMNS = 'id, name, scope, created_at AS "createdAt", last_used_at AS "lastUsedAt", revoked_at AS "revokedAt"';
 
 /** @param token.digest SHA-256 of the token */
 export async function saveApiToken(
@@ -29,25 +31,30 @@ export async function saveApiToken(
   return row as ApiTokenRow;
 }
 
-/** All tokens that hold, oldest first. */
+/** All tokens, revoked ones too, oldest first. */
 export async function listApiTokens(database: Queryable): Promise<ApiTokenRow[]> {
   return database.query<ApiTokenRow>(`SELECT ${COLUMNS} FROM api_token ORDER BY id`, []);
 }
 
-/** @returns whether there was such a token */
-export async function deleteApiToken(database: Queryable, id: Int64): Promise<boolean> {
-  return (await database.query('DELETE FROM api_token WHERE id = $1 RETURNING id', [id])).length === 1;
+/** @returns false when there is no such token, or it was revoked before */
+export async function revokeApiToken(database: Queryable, id: Int64): Promise<boolean> {
+  const rows = await database.query(
+    'UPDATE api_token SET revoked_at = sync_now() WHERE id = $1 AND revoked_at IS NULL RETURNING id',
+    [id],
+  );
+  return rows.length === 1;
 }
 
 /** The token with this digest, and notes its use; undefined when there is none or it was revoked. */
 export async function findApiToken(
   database: Queryable,
   digest: Buffer,
-): Promise<{ id: Int64; scope: TokenScope } | undefined> {
-  const [row] = await database.query<{ id: Int64; scope: TokenScope; noted: boolean }>(
-    `SELECT id, scope, coalesce(last_used_at > sync_now() - interval '1 minute', false) AS noted FROM api_token WHERE digest = $1`,
+): Promise<{ id: Int64; name: string; scope: TokenScope } | undefined> {
+  const [row] = await database.query<{ id: Int64; name: string; scope: TokenScope; noted: boolean }>(
+    `SELECT id, name, scope, coalesce(last_used_at > sync_now() - interval '1 minute', false) AS noted
+     FROM api_token WHERE digest = $1 AND revoked_at IS NULL`,
     [digest],
   );
   if (row && !row.noted) await database.query('UPDATE api_token SET last_used_at = sync_now() WHERE id = $1', [row.id]);
-  return row && { id: row.id, scope: row.scope };
+  return row && { id: row.id, name: row.name, scope: row.scope };
 }

@@ -6,6 +6,8 @@ import type { AthleteState } from './athletes.ts';
 export interface AthleteRow {
   id: Int64;
   name: string | null;
+  /** The application's own id of this user. */
+  externalId: string | null;
   state: AthleteState;
   stateDetail: string | null;
   scope: string;
@@ -53,7 +55,7 @@ export async function countAthletes(database: Queryable): Promise<Record<Athlete
 }
 
 const ATHLETES = `
-  SELECT a.athlete_id AS id, a.name, a.state, a.state_detail AS "stateDetail", a.scope, a.connected_at AS "connectedAt",
+  SELECT a.athlete_id AS id, a.name, a.external_id AS "externalId", a.state, a.state_detail AS "stateDetail", a.scope, a.connected_at AS "connectedAt",
     (SELECT v.start_date FROM activity v WHERE v.athlete_id = a.athlete_id ORDER BY v.start_date DESC, v.activity_id DESC LIMIT 1) AS "lastActivityAt",
     (SELECT count(*)::int FROM fetch_queue() f WHERE f.waiting AND f.lane = ANY (ARRAY(SELECT l.lane FROM lane l WHERE l.athlete_id = a.athlete_id))) AS "waitingJobs",
     CASE WHEN s.cooldown_until > sync_now() THEN s.cooldown_until END AS "cooldownUntil"

@@ -1,12 +1,12 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 
-/** A change through the admin interface. */
+/** A change that an operator or an application made. */
 export interface AuditEntry {
   id: Int64;
   at: Date;
-  /** The admin token, the read token (which can only sign in), a browser session, or wrong tokens of a minute. */
-  who: 'admin' | 'read' | 'session' | 'nobody';
+  /** The admin token, the read token (which can only sign in), a browser session, an application's token, or wrong tokens of a minute. */
+  who: 'admin' | 'read' | 'session' | 'application' | 'nobody';
   action: string;
   target: string | null;
   detail: Record<string, unknown>;
@@ -90,12 +90,14 @@ export async function listAuditEntries(
 }
 
 /**
- * Empties the entries of an athlete who is erased, inside the caller's transaction: that something was done stays, whom
- * it concerned goes.
+ * Empties the entries of an athlete who is erased, inside the caller's transaction: that something was done stays, and
+ * the name of the application's token; whom it concerned goes.
  */
 export async function forgetAthleteInAudit(tx: Queryable, athleteId: Int64): Promise<void> {
   await tx.query(`SELECT pg_advisory_xact_lock(${ENTRIES_OF})`, [athleteId]);
-  await tx.query(`UPDATE audit_entry SET target = NULL, detail = '{}', athlete_id = NULL WHERE athlete_id = $1`, [
-    athleteId,
-  ]);
+  await tx.query(
+    `UPDATE audit_entry SET target = NULL, detail = jsonb_strip_nulls(jsonb_build_object('token', detail->'token')), athlete_id = NULL
+     WHERE athlete_id = $1`,
+    [athleteId],
+  );
 }

@@ -104,18 +104,32 @@ export async function insertDeliveriesOfChanges(
   return { made: made.map(({ id }) => id), more: changes.length === limit };
 }
 
-/** Makes deliveries of the changes since a time again, but for those that wait, behind them. */
-export async function insertReplay(tx: Queryable, endpointId: Int64, since: Date): Promise<Int64[]> {
-  const rows = await tx.query<{ id: string }>(
-    `INSERT INTO delivery (endpoint_id, change_id, position, type, at, athlete_id, external_id, activity_id)
-     SELECT e.id, c.id, c.position, c.type, c.at, c.athlete_id, c.external_id, c.activity_id
-     FROM endpoint e JOIN change c ON c.position <= e.position AND c.at >= $2 AND c.type <> 'endpoint.disabled'
-       AND (e.types IS NULL OR c.type = ANY (e.types)) AND (e.athlete_ids IS NULL OR c.athlete_id = ANY (e.athlete_ids))
-     WHERE e.id = $1 AND NOT EXISTS (SELECT FROM delivery w WHERE w.endpoint_id = e.id AND w.change_id = c.id AND w.state = 'waiting')
-     ORDER BY c.position RETURNING id`,
-    [endpointId, since],
+/**
+ * Makes deliveries of the changes since a time again, but for those that wait, behind them.
+ * The changes are locked against an erasure, which removes a change first and then its deliveries.
+ * @returns undefined when there are more than `most`: then it makes none
+ */
+export async function insertReplay(
+  tx: Queryable,
+  endpointId: Int64,
+  since: Date,
+  most: number,
+): Promise<Int64[] | undefined> {
+  const [row] = await tx.query<{ isTooMany: boolean; made: Int64[] }>(
+    `WITH found AS MATERIALIZED (
+       SELECT e.id AS endpoint_id, c.id AS change_id, c.position, c.type, c.at, c.athlete_id, c.external_id, c.activity_id
+       FROM endpoint e JOIN change c ON c.position <= e.position AND c.at >= $2 AND c.type <> 'endpoint.disabled'
+         AND (e.types IS NULL OR c.type = ANY (e.types)) AND (e.athlete_ids IS NULL OR c.athlete_id = ANY (e.athlete_ids))
+       WHERE e.id = $1 AND NOT EXISTS (SELECT FROM delivery w WHERE w.endpoint_id = e.id AND w.change_id = c.id AND w.state = 'waiting')
+       LIMIT $3 + 1 FOR KEY SHARE OF c
+     ), made AS (
+       INSERT INTO delivery (endpoint_id, change_id, position, type, at, athlete_id, external_id, activity_id)
+       SELECT * FROM found WHERE (SELECT count(*) FROM found) <= $3 ORDER BY position RETURNING id
+     )
+     SELECT (SELECT count(*) FROM found) > $3 AS "isTooMany", ARRAY(SELECT id::text FROM made) AS made`,
+    [endpointId, since, most],
   );
-  return rows.map(({ id }) => id);
+  return row?.isTooMany ? undefined : row?.made;
 }
 
 /** Makes a delivery of its own. */
@@ -257,12 +271,13 @@ export async function listAttempts(
     limit: number;
   },
 ): Promise<AttemptRow[]> {
+  // BETWEEN: of an equality PostgreSQL walks the primary key, past the attempts of all other endpoints.
   return database.query<AttemptRow>(
     `SELECT a.id, a.delivery_id AS "deliveryId", d.change_id AS "changeId", d.type, d.athlete_id AS "athleteId", d.activity_id AS "activityId",
        a.at, a.duration_ms AS "durationMs", a.status, a.error, a.answer, a.result
      FROM delivery_attempt a JOIN delivery d ON d.id = a.delivery_id
-     WHERE a.endpoint_id = $1 AND ($2::bigint IS NULL OR a.id < $2) AND ($3::text IS NULL OR a.result = $3) AND ($4::bigint IS NULL OR d.activity_id = $4)
-     ORDER BY a.id DESC LIMIT $5`,
+     WHERE a.endpoint_id BETWEEN $1 AND $1 AND ($2::bigint IS NULL OR a.id < $2) AND ($3::text IS NULL OR a.result = $3) AND ($4::bigint IS NULL OR d.activity_id = $4)
+     ORDER BY a.endpoint_id, a.id DESC LIMIT $5`,
     [options.endpointId, options.beforeId ?? null, options.result ?? null, options.activityId ?? null, options.limit],
   );
 }

@@ -30,21 +30,28 @@ export interface EndpointRow extends EndpointSettings {
   waiting: number;
 }
 
-const COLUMNS = `id, url, types, athlete_ids::text[] AS "athleteIds", description, created_at AS "createdAt", succeeded_at AS "succeededAt",
-  failing_since AS "failingSince", disabled_at AS "disabledAt", disabled_reason AS "disabledReason",
+export const ENDPOINT_SETTINGS = `id, url, types, athlete_ids::text[] AS "athleteIds", description, created_at AS "createdAt", succeeded_at AS "succeededAt",
+  failing_since AS "failingSince", disabled_at AS "disabledAt", disabled_reason AS "disabledReason"`;
+const COLUMNS = `${ENDPOINT_SETTINGS},
   (SELECT count(*)::int FROM delivery d WHERE d.endpoint_id = endpoint.id AND d.state = 'waiting') AS waiting`;
 
-/** Creates an endpoint; it is told what changes from now on. @param endpoint.sealedSecret encrypted */
+/**
+ * Creates an endpoint; it is told what changes from now on. Endpoints that are created at once may exceed `most` by a few.
+ * @param endpoint.sealedSecret encrypted
+ * @returns undefined when there are `most` already
+ */
 export async function saveEndpoint(
   tx: Queryable,
   endpoint: EndpointSettings & { sealedSecret: string },
-): Promise<EndpointRow> {
+  most: number,
+): Promise<EndpointRow | undefined> {
   const [row] = await tx.query<EndpointRow>(
     `INSERT INTO endpoint (url, types, athlete_ids, description, secret, position)
-     SELECT $1, $2::text[], $3::bigint[], $4, $5, position FROM change_feed RETURNING ${COLUMNS}`,
-    [endpoint.url, endpoint.types, endpoint.athleteIds, endpoint.description, endpoint.sealedSecret],
+     SELECT $1, $2::text[], $3::bigint[], $4, $5, position FROM change_feed WHERE (SELECT count(*) FROM endpoint) < $6
+     RETURNING ${COLUMNS}`,
+    [endpoint.url, endpoint.types, endpoint.athleteIds, endpoint.description, endpoint.sealedSecret, most],
   );
-  return row as EndpointRow;
+  return row;
 }
 
 export async function findEndpoint(database: Queryable, id: Int64): Promise<EndpointRow | undefined> {

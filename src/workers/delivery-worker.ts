@@ -5,8 +5,10 @@ import { type SendDependencies, sendDelivery } from '../flows/send-delivery.ts';
 import { DeadProcessWatch } from '../infra/dead-process-watch.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
+import { createMinuteReport } from '../infra/minute-report.ts';
 import type { NotifyHub } from '../infra/notify-hub.ts';
 import type { Presence } from '../infra/presence.ts';
+import { SecretBoxError } from '../infra/secret-box.ts';
 import { ClaimLostError } from '../queue/claims.ts';
 import {
   claimDeliveries,
@@ -36,6 +38,7 @@ export class DeliveryWorker {
   readonly #loop: WorkerLoop<ClaimedDelivery>;
   readonly #care: Repeater;
   readonly #watch: DeadProcessWatch;
+  readonly #reportWrongKey: (run: DeliveryRun) => void;
   #idleLinesAt = Number.NEGATIVE_INFINITY;
   #unsubscribe: (() => void)[] = [];
   #isNews = true;
@@ -66,6 +69,12 @@ export class DeliveryWorker {
       logger,
       metrics,
     });
+    this.#reportWrongKey = createMinuteReport(deps.now, ({ deliveryId }, postponed) =>
+      logger.error(
+        'delivery not signed: no configured key opens the endpoint’s secret; add the former key behind the newest in TOKEN_ENCRYPTION_KEY, or rotate the secret',
+        { component: COMPONENT, deliveryId, postponed },
+      ),
+    );
     this.#care = new Repeater({
       name: 'the rescue of deliveries',
       everyMs: CARE_EVERY_MS,
@@ -131,6 +140,7 @@ export class DeliveryWorker {
         });
     } catch (error) {
       if (error instanceof ClaimLostError) return;
+      if (error instanceof SecretBoxError) return this.#reportWrongKey(run);
       const { message } = error as Error;
       logger.warn('delivery not completed; it is sent again', {
         component: COMPONENT,

@@ -34,6 +34,16 @@ it('the plain form signs in over http under the host’s own name, where a brows
   for (const headers of posts) expect(headers['sec-fetch-site']).toBeUndefined();
 });
 
+it('a console without ADMIN_TOKEN says that it is closed and how to open it, in place of a form', async () => {
+  const closed = await rig.startReplica({ ADMIN_TOKEN: '' });
+  const page = await browser.newPage();
+  await page.goto(`${closed.url}/admin`);
+  await page.getByRole('alert').getByText('To open it, set ADMIN_TOKEN').waitFor();
+  expect(await page.getByRole('button', { name: 'Sign in' }).count()).toBe(0);
+  expect(await findBarriers(page)).toEqual([]);
+  await page.close();
+});
+
 async function openActivities(viewport: { width: number; height: number }, path = '/'): Promise<Page> {
   const page = await browser.newPage({ viewport, extraHTTPHeaders: { authorization: `Bearer ${ADMIN_TOKEN}` } });
   await page.goto(`${rig.service.url}${path}`);

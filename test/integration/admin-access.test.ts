@@ -4,6 +4,8 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { LIVE_EVENTS } from '../../src/http/event-stream.ts';
 import { ask, type Description, readDescription, send } from '../support/admin.ts';
+import { keepLog } from '../support/kept-log.ts';
+import { metric } from '../support/metric.ts';
 import { problemOf } from '../support/problem.ts';
 import { ADMIN_TOKEN, READ_TOKEN, type Rig, startRig } from '../support/service.ts';
 
@@ -18,6 +20,23 @@ afterAll(() => rig.close());
 
 const concrete = (path: string) => path.replace(/\{[a-zA-Z]+\}/g, '424242');
 const admin = () => description.operations.filter(({ operation }) => operation.security !== undefined);
+
+it('who may only look asks the provider at most once in some seconds, answered or refused', async () => {
+  const subscriptionCalls = () => rig.simulator.calls.filter(({ path }) => path.includes('push_subscriptions')).length;
+  const look = async (path: string) => {
+    const answers = Array.from({ length: 20 }, () => send(rig, 'GET', path, { authorization: `Bearer ${READ_TOKEN}` }));
+    return [...new Set((await Promise.all(answers)).map(({ status }) => status))];
+  };
+  rig.simulator.faults.add({ kind: 'status', status: 503, match: { path: /push_subscriptions/ } });
+  expect([await look('/api/admin/webhooks'), await look('/api/admin/webhooks')]).toEqual([[502], [502]]);
+  rig.simulator.faults.clear();
+  expect(subscriptionCalls()).toBe(1);
+  expect(await look('/api/admin/webhooks/doctor')).toEqual([200]);
+  expect(await look('/api/admin/webhooks/doctor')).toEqual([200]);
+  expect(subscriptionCalls()).toBe(2);
+  expect((await ask(rig, 'GET', '/api/admin/webhooks')).status).toBe(200);
+  expect(subscriptionCalls()).toBe(3);
+});
 
 describe('every endpoint of the admin interface', () => {
   it('is in the OpenAPI document', () => {
@@ -92,6 +111,13 @@ describe('every endpoint of the admin interface', () => {
       expect(allow.includes('HEAD')).toBe(known.includes('GET'));
       await response.arrayBuffer();
     }
+  });
+
+  it('counts methods that no route has as one', async () => {
+    const series = (method: string) =>
+      metric(rig.service.url, `activity_sync_http_requests_total{route="/style.css",method="${method}",code="405"}`);
+    for (const method of ['PROPFIND', 'MKCOL', 'PUT']) await (await send(rig, method, '/style.css')).arrayBuffer();
+    expect([await series('other'), await series('PROPFIND')]).toEqual([3, undefined]);
   });
 
   it('answers HEAD as GET without a body', async () => {
@@ -227,6 +253,33 @@ describe('the summary of the event stream', () => {
 });
 
 describe('without ADMIN_TOKEN', () => {
+  it('the start line and both ways to sign in say that the admin interface is closed, and how to open it', async () => {
+    const { logger, lines } = keepLog('info');
+    const closed = await rig.startReplica({ ADMIN_TOKEN: '' }, undefined, { logger });
+    expect(lines.map((line) => JSON.parse(line)).find(({ message }) => message === 'service started')).toMatchObject({
+      console: 'closed; to open it, set ADMIN_TOKEN and restart',
+    });
+    const howToOpen =
+      'To open it, set ADMIN_TOKEN to a random string of at least 16 characters and restart the service.';
+    const page = await (await fetch(`${closed.url}/sign-in`)).text();
+    expect(page).toContain(howToOpen);
+    expect(page).not.toContain('<form');
+    for (const [path, body] of [
+      ['/api/admin/session', JSON.stringify({ token: ADMIN_TOKEN })],
+      ['/sign-in', new URLSearchParams({ token: ADMIN_TOKEN })],
+    ] as const) {
+      const headers = {
+        origin: closed.url,
+        ...(typeof body === 'string' ? { 'content-type': 'application/json' } : {}),
+      };
+      const response = await fetch(`${closed.url}${path}`, { method: 'POST', headers, body });
+      expect([response.status, await response.json()]).toEqual([
+        401,
+        expect.objectContaining({ type: 'about:blank#adminClosed', detail: expect.stringContaining(howToOpen) }),
+      ]);
+    }
+  });
+
   it('the admin interface is closed, a session cannot be begun, and the rest is served', async () => {
     const closed = await rig.startReplica({ ADMIN_TOKEN: '' });
     const get = (path: string, init?: RequestInit) => fetch(`${closed.url}${path}`, init);

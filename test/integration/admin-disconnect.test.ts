@@ -61,7 +61,7 @@ describe('DELETE /api/admin/athletes/{id}', () => {
     const audit = createAudit(database, createSilentLogger());
     const request = { method: 'POST', params: {}, query: {} } as unknown as Request;
     const ending = await database.transaction(async (tx) => {
-      const ended = audit.accompany('admin', request, '/api/admin/activity-jobs', async () => {
+      const ended = audit.accompany({ who: 'admin' }, request, '/api/admin/activity-jobs', async () => {
         await lockForErasure(tx, owner);
         await eraseAthleteRows(tx, owner);
         return { status: 201, audit: { target: owner, athleteId: owner, detail: { athleteId: owner } } };

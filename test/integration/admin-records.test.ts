@@ -29,6 +29,7 @@ describe('GET /api/admin/athletes', () => {
       {
         id: athleteId,
         name: 'Zoë Example',
+        externalId: null,
         state: 'healthy',
         stateDetail: null,
         scope: expect.stringContaining('activity:read'),

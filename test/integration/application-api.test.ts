@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ask, readDescription } from '../support/admin.ts';
 import { type Application, applicationWith, startApplication } from '../support/application.ts';
-import { type Rig, startRig } from '../support/service.ts';
+import { cookieOf, type Rig, startRig } from '../support/service.ts';
 import { untilThumbnail } from '../support/thumbnails.ts';
 
 let rig: Rig;
@@ -107,6 +107,32 @@ describe('a connect link', () => {
     expect(end.href).toBe('https://app.example.com/back?tab=1&status=denied');
   });
 
+  it('is kept by the page that says that the athlete was not connected: they come back to the application', async () => {
+    const link = await linkFor('user-7');
+    const { id } = rig.simulator.addAthlete({ name: 'Ada Runner' });
+    const begun = await fetch(link, { redirect: 'manual' });
+    const consent = new URL(begun.headers.get('location') ?? '');
+    consent.search += `&auto=1&athlete=${id}`;
+    const granted = await fetch(consent, { redirect: 'manual' });
+    const back = new URL(granted.headers.get('location') ?? '');
+    const comeBack = async (cookie: string) => {
+      const headers = { cookie, accept: 'text/html' };
+      const response = await fetch(`${rig.service.url}${back.pathname}${back.search}`, { headers });
+      const again = /href="([^"]+)">connect again/.exec(await response.text())?.[1];
+      return { status: response.status, again };
+    };
+    rig.simulator.faults.add({ kind: 'status', status: 500, match: { path: /oauth\/token/ } });
+    const failed = await comeBack(cookieOf(begun));
+    rig.simulator.faults.clear();
+    const { search } = new URL(link);
+    expect(failed).toEqual({ status: 502, again: `/api/provider/connect${search}` });
+    // The state was used; another browser learns no link from it.
+    expect(await comeBack(cookieOf(begun))).toEqual({ status: 400, again: `/api/provider/connect${search}` });
+    expect(await comeBack('')).toEqual({ status: 400, again: '/api/provider/connect' });
+    const { end } = await connectBy(`${rig.service.url}${failed.again}`);
+    expect([end.origin, end.searchParams.get('status')]).toEqual(['https://app.example.com', 'connected']);
+  });
+
   it('is refused for an origin that is not the application’s, and with a changed signature', async () => {
     for (const returnUrl of [
       'https://evil.example.com/',
@@ -206,6 +232,82 @@ describe('the application’s copy', () => {
       expect(description.misfits(method, path, await app.call(method, path, body))).toEqual([]);
     const tokens = await ask(rig, 'GET', '/api/admin/api-tokens');
     expect(description.misfits('GET', '/api/admin/api-tokens', tokens)).toEqual([]);
+  });
+});
+
+describe('an athlete who is hidden', () => {
+  it('has no name and no activities, neither here nor in SQL', async () => {
+    const { athleteId } = await connectBy(await linkFor('user-6'));
+    const { id } = await rig.simulator.createActivityAndNotify(athleteId, { name: 'Withdrawn' });
+    await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
+    await rig.service.database.query('UPDATE athlete SET hidden_since = now() WHERE athlete_id = $1', [athleteId]);
+    const listed = (await reader.call('GET', '/api/v1/athletes?externalId=user-6')).body.athletes;
+    expect(listed).toEqual([expect.objectContaining({ id: athleteId, name: null, activities: 0 })]);
+    expect((await reader.call('GET', '/api/v1/activities?externalId=user-6')).body.activities).toEqual([]);
+    await rig.service.database.transaction(async (tx) => {
+      await tx.query('SET LOCAL ROLE activity_sync_reader');
+      const inView = (view: string) => tx.query(`SELECT * FROM activity_sync.${view} WHERE external_id = 'user-6'`);
+      expect(await inView('athletes')).toEqual([expect.objectContaining({ id: athleteId, name: null })]);
+      expect(await inView('activities')).toEqual([]);
+    });
+  });
+});
+
+describe('text that cannot be stored', () => {
+  it('is refused with its field, in the filters of lists and in a connect link', async () => {
+    for (const list of ['athletes', 'activities']) {
+      const { status, body } = await reader.call('GET', `/api/v1/${list}?externalId=a%00b`);
+      expect([status, body.errors]).toEqual([400, [{ field: 'query.externalId', message: 'must not contain U+0000' }]]);
+    }
+    const link = { externalId: 'a\0b', returnUrl: 'https://app.example.com/' };
+    const { status, body } = await app.call('POST', '/api/v1/connect-links', link);
+    expect([status, body.errors]).toEqual([400, [{ field: 'body.externalId', message: 'must not contain U+0000' }]]);
+  });
+});
+
+describe('the audit', () => {
+  const newest = async () => (await ask(rig, 'GET', '/api/admin/audit?limit=1')).body.entries[0];
+
+  it('tells which application changed what, by the name of its token, and never the token', async () => {
+    await app.call('PATCH', '/api/v1/endpoints/123', { enabled: false });
+    expect(await newest()).toMatchObject({
+      who: 'application',
+      action: 'PATCH /api/v1/endpoints/:id',
+      target: '123',
+      status: 404,
+      detail: { token: 'test application' },
+    });
+    await app.call('GET', '/api/v1/endpoints');
+    const { entries } = (await ask(rig, 'GET', '/api/admin/audit?limit=200')).body;
+    expect(entries[0].action).toBe('PATCH /api/v1/endpoints/:id');
+    expect(JSON.stringify(entries)).not.toContain(app.token);
+  });
+
+  it('keeps of the erasure of an athlete who asked for it, and what asked, but not whom', async () => {
+    const [first, second] = [await rig.connectAthlete(), await rig.connectAthlete()];
+    expect((await ask(rig, 'DELETE', `/api/v1/athletes/${first}`)).status).toBe(200);
+    const erased = { action: 'DELETE /api/v1/athletes/:id', target: null, status: 200 };
+    expect(await newest()).toMatchObject({ ...erased, who: 'admin', detail: {} });
+    await app.call('DELETE', `/api/v1/athletes/${second}`);
+    expect(await newest()).toMatchObject({ ...erased, who: 'application', detail: { token: 'test application' } });
+    const rows = await rig.service.database.query('SELECT a::text AS text FROM audit_entry a');
+    for (const id of [first, second]) expect(JSON.stringify(rows)).not.toContain(id);
+  });
+});
+
+describe('the endpoints', () => {
+  it('are 2000 at most: one more is answered 409 with what to do', async () => {
+    const { database } = rig.service;
+    await database.query(
+      `INSERT INTO endpoint (url, secret, position, disabled_at, disabled_reason)
+       SELECT 'https://example.com/' || n, '', 0, now(), 'request' FROM generate_series(1, 2000) n`,
+    );
+    const refused = await app.call('POST', '/api/v1/endpoints', { url: 'https://1.1.1.1/' });
+    expect([refused.status, refused.body.detail]).toEqual([409, expect.stringContaining('Delete one')]);
+    await database.query(`DELETE FROM endpoint WHERE url = 'https://example.com/1'`);
+    const accepted = await app.call('POST', '/api/v1/endpoints', { url: 'https://1.1.1.1/' });
+    expect(accepted.status).toBe(201);
+    await database.query('DELETE FROM endpoint');
   });
 });
 

@@ -103,7 +103,7 @@ describe('a token refresh that takes longer than a grant is good for', () => {
   afterEach(() => rig.close());
 
   it('costs its job no second call for the activity', async () => {
-    rig = await startClockedRig({ PROVIDER_RATE_LIMIT_INTERVAL: String(MINUTE_MS) }, '2025-05-06T12:05:30Z');
+    rig = await startClockedRig({ PROVIDER_RATE_LIMIT_INTERVAL: String(MINUTE_MS) }, { start: '2025-05-06T12:05:30Z' });
     const athleteId = await rig.connectAthlete();
     rig.simulator.invalidateAccessToken(athleteId);
     await rig.service.database.query('UPDATE athlete SET token_expires_at = sync_now()');

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { recordChanges } from '../../src/store/changes.ts';
 import { type Application, startApplication } from '../support/application.ts';
+import { startClockedRig } from '../support/clocked-rig.ts';
 import { readEvents } from '../support/event-reader.ts';
 import { type Rig, startRig } from '../support/service.ts';
 import { until } from '../support/until.ts';
@@ -171,6 +172,30 @@ describe('the feed of changes', () => {
     await resumed.close();
   });
 
+  it('opens no stream for HEAD, and of one token 50: one more is answered 503 with Retry-After', async () => {
+    for (let n = 0; n < 51; n += 1) {
+      const head = await fetch(`${rig.service.url}/api/v1/changes`, { method: 'HEAD', headers: headers() });
+      expect([head.status, head.headers.get('content-type')]).toEqual([200, expect.stringContaining('json')]);
+    }
+    const open = () => readEvents(`${rig.service.url}/api/v1/changes?after=latest`, headers());
+    const streams = await Promise.all(Array.from({ length: 50 }, open));
+    expect(new Set(streams.map(({ status }) => status))).toEqual(new Set([200]));
+    const refused = await app.call('GET', '/api/v1/changes', undefined, { accept: 'text/event-stream' });
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '30']);
+    const other = await startApplication(rig, 'read');
+    const stream = await readEvents(`${rig.service.url}/api/v1/changes?after=latest`, {
+      ...headers(),
+      authorization: `Bearer ${other.token}`,
+    });
+    expect(stream.status).toBe(200);
+    await Promise.all([stream, ...streams].map((one) => one.close()));
+    await until(async () => {
+      const next = await open();
+      await next.close();
+      return next.status === 200;
+    }, 'a free place');
+  });
+
   /** Last in this file: it empties the feed. */
   it('answers 410 to a cursor that is older than what is kept, with the way to resynchronise', async () => {
     const start = await newest();
@@ -187,5 +212,26 @@ describe('the feed of changes', () => {
     expect(await changesAfter(latest)).toEqual([
       expect.objectContaining({ activityId: '11', cursor: String(Number(start) + 2) }),
     ]);
+  });
+});
+
+describe('a stream of changes', () => {
+  it('ends after an hour, so that its token is checked again', async () => {
+    const clocked = await startClockedRig({ SERVICE_ROLES: 'web' });
+    const { token } = await startApplication(clocked, 'read');
+    const stream = await readEvents(`${clocked.service.url}/api/v1/changes`, {
+      ...headers(),
+      authorization: `Bearer ${token}`,
+    });
+    let isOver = false;
+    const ended = stream.ended.finally(() => {
+      isOver = true;
+    });
+    await clocked.advance(3_599_000);
+    await until(() => stream.text.includes('still here'), 'the heartbeat');
+    expect(isOver).toBe(false);
+    await clocked.advance(1000);
+    await expect(ended).rejects.toThrow('terminated');
+    await clocked.close();
   });
 });

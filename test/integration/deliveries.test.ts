@@ -1,18 +1,21 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
 import { RETRY_DELAYS_MS } from '../../src/flows/send-delivery.ts';
+import { createSecretBox } from '../../src/infra/secret-box.ts';
 import { recordChanges } from '../../src/store/changes.ts';
 import { type Application, startApplication } from '../support/application.ts';
 import { type ClockedRig, startClockedRig } from '../support/clocked-rig.ts';
+import { keepLog } from '../support/kept-log.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
 
+const { logger, lines } = keepLog();
 let rig: ClockedRig;
 let app: Application;
 let receiver: Receiver;
 
 beforeAll(async () => {
-  rig = await startClockedRig({ OUTBOUND_ALLOW_PRIVATE: 'true', SERVICE_ROLES: 'web,delivery' });
+  rig = await startClockedRig({ OUTBOUND_ALLOW_PRIVATE: 'true', SERVICE_ROLES: 'web,delivery' }, { logger });
   app = await startApplication(rig);
 });
 afterAll(() => rig.close());
@@ -189,6 +192,28 @@ describe('a delivery to an endpoint', () => {
     await until(async () => (await endpointNow(id)).disabledReason === 'failing', 'the end');
   });
 
+  it('waits, and is no failure of the endpoint, while no key of ours opens its secret', async () => {
+    const { id, secret } = await createEndpoint();
+    const { database } = rig.service;
+    const rightKey = (await database.query<{ secret: string }>('SELECT secret FROM endpoint'))[0]?.secret;
+    await database.query('UPDATE endpoint SET secret = $1', [createSecretBox(['ab'.repeat(32)]).seal(secret)]);
+    lines.splice(0);
+    for (const athleteId of ['55', '56', '57']) await record(athleteId, athleteId);
+    const postponed = async () =>
+      (await database.query(`SELECT FROM delivery_queue() WHERE waiting AND start_after > sync_now()`)).length;
+    await until(async () => (await postponed()) === 3, 'the wait of the deliveries');
+    expect([await attemptsOf(id), await endpointNow(id)]).toEqual([
+      [],
+      expect.objectContaining({ waiting: 3, failingSince: null, disabledAt: null }),
+    ]);
+    const errors = lines.map((line) => JSON.parse(line)).filter(({ level }) => level === 'error');
+    expect(errors).toEqual([expect.objectContaining({ component: 'delivery', postponed: 1 })]);
+    await database.query('UPDATE endpoint SET secret = $1', [rightKey]);
+    await advance(60_000);
+    await receiver.untilCalls(3);
+    expect(told().sort()).toEqual(['55', '56', '57']);
+  });
+
   it('is made again of everything since a time, behind what waits', async () => {
     const { id } = await createEndpoint();
     await record('61', '1');
@@ -203,6 +228,27 @@ describe('a delivery to an endpoint', () => {
     expect([status, body]).toEqual([202, { queued: 1 }]);
     await receiver.untilCalls(3);
     expect(told()).toEqual(['1', '2', '2']);
+  });
+
+  it('is made again of 10,000 changes at most: beyond that the answer is 409, and nothing is queued', async () => {
+    const since = new Date(rig.clock.now()).toISOString();
+    const changes = Array.from({ length: 10_001 }, (_, n) => ({ athleteId: String(n + 1), activityId: String(n + 1) }));
+    await rig.service.database.transaction((tx) =>
+      recordChanges(
+        tx,
+        changes.map((change) => ({ type: 'activity.deleted', ...change })),
+      ),
+    );
+    const { id } = await createEndpoint({ types: ['activity.deleted'] });
+    await app.call('PATCH', `/api/v1/endpoints/${id}`, { enabled: false });
+    const replay = () => app.call('POST', `/api/v1/endpoints/${id}/replay`, { since });
+    const refused = await replay();
+    expect([refused.status, refused.body.detail]).toEqual([409, expect.stringContaining('later since')]);
+    expect((await endpointNow(id)).waiting).toBe(0);
+    await rig.service.database.query(`DELETE FROM change WHERE type = 'activity.deleted' AND athlete_id = 1`);
+    expect((await replay()).body).toEqual({ queued: 10_000 });
+    expect((await replay()).body).toEqual({ queued: 0 });
+    expect((await endpointNow(id)).waiting).toBe(10_000);
   });
 
   it('waits at no endpoint that hangs', async () => {

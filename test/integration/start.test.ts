@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { removeEmbeddedPostgres } from '../../src/infra/embedded-postgres.ts';
@@ -12,6 +13,7 @@ import { createTestDatabase, openTestDatabase } from '../support/database.ts';
 import { testEnvironment } from '../support/service.ts';
 import { freePort, MACHINE_ENVIRONMENT, startServiceProcess } from '../support/service-process.ts';
 import { until } from '../support/until.ts';
+import { envExample } from '../support/write-env-example.ts';
 
 let folder: string | undefined;
 afterEach(async () => {
@@ -37,6 +39,42 @@ describe('a start that cannot succeed', () => {
       expect.stringMatching(/^ {2}NEXT_PUBLIC_BASE_URL is missing: .+ Example: NEXT_PUBLIC_BASE_URL=/),
       expect.stringMatching(/^ {2}PROVIDER_VERIFY_TOKEN is missing: .+ Example: PROVIDER_VERIFY_TOKEN=/),
     ]);
+  });
+
+  it('reads .env in the current folder, where the environment wins, and names each placeholder that is left', async () => {
+    folder = await mkdtemp(join(tmpdir(), 'activity-sync-start-'));
+    await writeFile(join(folder, '.env'), envExample());
+    const child = spawn(process.execPath, [fileURLToPath(new URL('../../src/start.js', import.meta.url))], {
+      cwd: folder,
+      env: { ...MACHINE_ENVIRONMENT, PROVIDER_CLIENT_ID: '12345' },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    const [printed, [code]] = await Promise.all([text(child.stderr), once(child, 'close')]);
+    expect({ code, printed: printed.trimEnd().split('\n') }).toEqual({
+      code: 2,
+      printed: [
+        'The service cannot start, 4 variables need attention:',
+        expect.stringContaining('  PROVIDER_CLIENT_SECRET still has the placeholder <client secret>'),
+        expect.stringContaining('  NEXT_PUBLIC_BASE_URL still has the placeholder <public host>'),
+        expect.stringContaining('  PROVIDER_VERIFY_TOKEN still has the placeholder <random string>'),
+        expect.stringContaining('  ADMIN_TOKEN still has the placeholder <random string>'),
+      ],
+    });
+  });
+
+  it('warns of a variable PROVIDER_… that it does not know, with the nearest known one', async () => {
+    const { printed } = await start(
+      testEnvironment('http://127.0.0.1:1', {
+        DATABASE_URL: 'postgres://sync@127.0.0.1:1/sync',
+        PROVIDER_COOLDOWN: '60000',
+      }),
+    );
+    expect(JSON.parse(printed.split('\n').find((line) => line.startsWith('{')) ?? '')).toMatchObject({
+      level: 'warn',
+      message: 'variable unknown, ignored',
+      variable: 'PROVIDER_COOLDOWN',
+      nearest: 'PROVIDER_ATHLETE_COOLDOWN',
+    });
   });
 
   it('for a port that is taken ends with 1, says so, and stops its own database', async () => {
@@ -83,6 +121,37 @@ describe('a start that cannot succeed', () => {
     expect(printed).toMatch(/DATABASE_URL/);
     expect(printed).not.toContain('hunter2-secret');
   });
+});
+
+describe('npm run dev', () => {
+  it('without credentials runs against the simulator, restarts on a change, and leaves nothing behind', async () => {
+    folder = await mkdtemp(join(tmpdir(), 'activity-sync-start-'));
+    await chmod(folder, 0o755);
+    const source = (path: string) => fileURLToPath(new URL(`../../src/${path}`, import.meta.url));
+    const dev = spawn(process.execPath, [source('start.js'), 'dev'], {
+      cwd: folder, // without an .env
+      env: { ...MACHINE_ENVIRONMENT, TMPDIR: folder },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let printed = '';
+    dev.stdout.on('data', (chunk) => {
+      printed += chunk;
+    });
+    const end = once(dev, 'close');
+    await until(() => printed.includes('Development against the simulated provider'), 'the banner', 30_000);
+    expect(printed.match(/athlete connected/g)).toHaveLength(3);
+    printed = '';
+    const now = new Date();
+    await utimes(source('dev.ts'), now, now);
+    await until(() => printed.includes('service started'), 'the restart', 30_000);
+    dev.kill('SIGINT');
+    const [code] = (await end) as [number | null];
+    expect({ code, left: await readdir(folder), printed }).toEqual({
+      code: 0,
+      left: [],
+      printed: expect.stringContaining('service stopped'),
+    });
+  }, 70_000);
 });
 
 describe('a process that is asked to stop', () => {

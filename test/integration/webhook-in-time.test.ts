@@ -1,13 +1,15 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { keepLog } from '../support/kept-log.ts';
 import { type Rig, startRig } from '../support/service.ts';
 
 /** The provider gives up a delivery after so long. */
 const PROVIDER_PATIENCE_MS = 2000;
 const MANY = 100;
 
+const { logger, lines } = keepLog();
 let rig: Rig;
 beforeAll(async () => {
-  rig = await startRig({ proxied: true, env: { SERVICE_ROLES: 'web' } });
+  rig = await startRig({ logger, proxied: true, env: { SERVICE_ROLES: 'web' } });
 });
 afterAll(() => rig.close());
 afterEach(() => {
@@ -52,6 +54,11 @@ describe('a database that swallows every packet', () => {
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
     expect(answers.filter(({ retryAfter }) => !(retryAfter > 0))).toEqual([]);
     expect(Math.max(...answers.map(({ ms }) => ms))).toBeLessThan(PROVIDER_PATIENCE_MS);
+    const told = lines
+      .map((line) => JSON.parse(line))
+      .filter(({ message }) => message.startsWith('webhook not stored'));
+    expect(told).toEqual([expect.objectContaining({ level: 'warn', why: expect.any(String), unavailable: 1 })]);
+    expect(lines.join()).not.toContain('request failed');
   });
 
   it('has lost nothing: delivered again, the events are accepted', async () => {

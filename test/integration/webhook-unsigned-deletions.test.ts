@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { ask } from '../support/admin.ts';
 import { type JobRow, type Rig, startRig } from '../support/service.ts';
 
 const SECRET = 'webhook-secret-of-the-tests';
@@ -48,6 +49,8 @@ describe('an unsigned deletion', () => {
     expect(job).toMatchObject({ status: 'done', attempts: 0, error: null });
     expect(await stored(id)).toEqual({ name: 'renamed since' });
     expect(callsFor(id)).toBe(2);
+    const { events } = (await ask(rig, 'GET', '/api/admin/webhook-events?limit=1')).body;
+    expect(events[0]).toMatchObject({ activityId: id, job: { status: 'done', outcome: 'refuted' } });
   });
 
   it('of a stored activity that the provider has no more is confirmed by one call', async () => {

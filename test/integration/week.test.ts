@@ -14,7 +14,7 @@ describe('a week of outages, 429 storms and restarts', () => {
   it('ends with every activity stored, and no call beyond a window’s budget', async () => {
     rig = await startClockedRig(
       { SERVICE_ROLES: 'web', PROVIDER_RATE_LIMIT_CAPACITY: String(CAPACITY) },
-      new Date(FROM),
+      { start: new Date(FROM) },
     );
     rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
     rig.simulator.settings.shortLimit = CAPACITY;

@@ -6,7 +6,6 @@ export default {
   ...shared,
   rootDir: '../..',
   testMatch: ['<rootDir>/test/stack/*.check.ts'],
-  testSequencer: '@jest/test-sequencer',
   maxWorkers: 3, // the log rules wait for minutes of their own
   testTimeout: 60_000,
   verbose: true,

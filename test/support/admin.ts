@@ -43,13 +43,22 @@ export function send(
   return fetch(`${rig.service.url}${path}`, { method, headers, ...(body === undefined ? {} : { body }) });
 }
 
+/** What the tests read of a schema. */
+export interface JsonSchema {
+  type?: string | string[];
+  format?: string;
+  enum?: unknown[];
+  anyOf?: JsonSchema[];
+  items?: JsonSchema;
+  properties?: Record<string, JsonSchema>;
+  required?: string[];
+}
+
 interface Operation {
   summary: string;
   security?: object[];
-  requestBody?: { content: Record<string, { schema: { properties?: object } }> };
-  /** Names of the body's fields. */
-  bodyFields: string[];
-  parameters: { name: string; in: string; required: boolean }[];
+  requestBody?: { content: Record<string, { schema: JsonSchema }> };
+  parameters: { name: string; in: string; schema: JsonSchema }[];
   responses: Record<string, { content?: Record<string, { schema: object }> }>;
 }
 
@@ -66,10 +75,7 @@ export async function readDescription(rig: Rig): Promise<Description> {
     components: { schemas: Record<string, object> };
   };
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => {
-      const bodyFields = Object.keys(operation.requestBody?.content['application/json']?.schema.properties ?? {});
-      return { method: method.toUpperCase(), path, operation: { ...operation, bodyFields } };
-    }),
+    Object.entries(methods).map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),
   );
   return {
     operations,

@@ -198,6 +198,13 @@ export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
         template: '/api/v1/endpoints/{id}/attempts/{attemptId}/resend',
         path: '/api/v1/endpoints/1/attempts/1/resend',
       },
+      { method: 'GET', template: '/api/admin/endpoints', note: 'As an operator watches them:' },
+      { method: 'GET', template: '/api/admin/endpoints/{id}', path: '/api/admin/endpoints/1' },
+      {
+        method: 'GET',
+        template: '/api/admin/activities/{id}/changes',
+        path: `/api/admin/activities/${activityId}/changes`,
+      },
       { method: 'DELETE', template: '/api/v1/endpoints/{id}', path: '/api/v1/endpoints/1' },
     ],
     'How it stands': [

@@ -1,4 +1,5 @@
 import { TestClock } from 'pg-boss';
+import type { Logger } from '../../src/infra/logger.ts';
 import { notify } from '../../src/infra/notify.ts';
 import { type Rig, startRig } from './service.ts';
 
@@ -11,13 +12,13 @@ export interface ClockedRig extends Rig {
   msUntil(at: Date): number;
 }
 
-/** @param start of time; the middle of a rate window unless given */
+/** @param options.start of time; the middle of a rate window unless given */
 export async function startClockedRig(
   env: Record<string, string> = {},
-  start: Date | string = '2025-05-06T12:05:00Z',
+  { start = '2025-05-06T12:05:00Z', ...options }: { start?: Date | string; logger?: Logger } = {},
 ): Promise<ClockedRig> {
   const clock = new TestClock(start);
-  const rig = await startRig({ env, clock, simulator: { now: () => clock.now() } });
+  const rig = await startRig({ ...options, env, clock, simulator: { now: () => clock.now() } });
   return {
     ...rig,
     clock,

@@ -2,8 +2,10 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { Page } from 'playwright-core';
 import sharp from 'sharp';
+import { startApplication } from './application.ts';
 import { startBrowser } from './browser.ts';
 import { openConsole, startReachableRig } from './console.ts';
+import { startReceiver } from './receiver.ts';
 import { ADMIN_URL_VARIABLE, RUN_ID_VARIABLE, startServerForTests } from './server-for-tests.ts';
 import type { Rig } from './service.ts';
 import { untilThumbnail } from './thumbnails.ts';
@@ -20,10 +22,16 @@ const server = await startServerForTests();
 process.env[ADMIN_URL_VARIABLE] = server.adminUrl;
 process.env[RUN_ID_VARIABLE] = server.runId;
 const rig = await startReachableRig({
-  env: { SERVICE_ROLES: 'web', PROVIDER_RATE_LIMIT_CAPACITY: '600', PROVIDER_ATHLETE_COOLDOWN: '15000' },
+  env: {
+    SERVICE_ROLES: 'web',
+    OUTBOUND_ALLOW_PRIVATE: 'true',
+    PROVIDER_RATE_LIMIT_CAPACITY: '600',
+    PROVIDER_ATHLETE_COOLDOWN: '15000',
+  },
   simulator: { shortLimit: 600, dailyLimit: 30_000 },
 });
 const browser = await startBrowser();
+const receiver = await startReceiver();
 try {
   await mkdir(FOLDER, { recursive: true });
   const views = await fillService(rig);
@@ -44,6 +52,7 @@ try {
   }
 } finally {
   await browser.close();
+  await receiver.close();
   await rig.close();
   await server.stop();
 }
@@ -69,7 +78,12 @@ async function fillService({ admin, connectAthlete, service, simulator, startRep
     THUMBNAIL_MAP_SOURCE: `${simulator.url}/tiles/{z}/{x}/{y}.png`,
     PROVIDER_AUTO_SYNC_ENABLED: 'true',
   };
-  const hasty = await startReplica({ ...roles, PROVIDER_ATHLETE_COOLDOWN: '0' });
+  const endpoints = await createEndpoints();
+  const hasty = await startReplica({
+    ...roles,
+    SERVICE_ROLES: `${roles.SERVICE_ROLES},delivery`,
+    PROVIDER_ATHLETE_COOLDOWN: '0',
+  });
   const arrived: string[] = [];
   for (let n = 0; n < 24; n += 1) {
     const { id } = await simulator.createActivityAndNotify([ada, bo, cleo][n % 3] ?? ada);
@@ -89,6 +103,7 @@ async function fillService({ admin, connectAthlete, service, simulator, startRep
   const job = await untilJob(failing, ({ attempts }) => attempts > 0);
   fault.remove();
   await hasty.stop();
+  await tidyApplication(service.database); // nothing is sent any more
   await startReplica(roles);
   simulator.addHistory(ada, 20);
   await admin(`/api/admin/athletes/${ada}/sync`, { method: 'POST', body: '{}' });
@@ -103,9 +118,37 @@ async function fillService({ admin, connectAthlete, service, simulator, startRep
     ['activity', `/activities/${newest}`, 'Elapsed time'],
     ['deliveries', '/deliveries', newest],
     ['subscriptions', '/subscriptions', 'signature'],
+    ['application', '/application', 'Create token'],
+    ['endpoint', `/endpoints/${endpoints.staging}`, 'HTTP 503'],
     ['processes', '/processes', 'Last seen'],
     ['audit', '/audit', 'POST webhooks'],
   ] as const;
+}
+
+/** An application with an endpoint that works, one that fails and one that is disabled, and tokens. */
+async function createEndpoints(): Promise<Record<'production' | 'staging', string>> {
+  receiver.answer = ({ path }) =>
+    path === '/production' ? { status: 204 } : { status: 503, body: 'The deployment is under way. Try again later.' };
+  const app = await startApplication(rig);
+  const create = async (description: string, more: object = {}): Promise<string> =>
+    (await app.call('POST', '/api/v1/endpoints', { url: `${receiver.url}/${description}`, description, ...more })).body
+      .id;
+  const production = await create('production');
+  const staging = await create('staging', { types: ['activity.created', 'activity.deleted'] });
+  await app.call('PATCH', `/api/v1/endpoints/${await create('trial')}`, { enabled: false });
+  await app.call('POST', `/api/v1/endpoints/${production}/rotate`);
+  for (const name of ['reports', 'former app']) {
+    const body = JSON.stringify({ name, scope: 'read' });
+    await rig.admin('/api/admin/api-tokens', { method: 'POST', body });
+  }
+  await rig.admin('/api/admin/api-tokens/3', { method: 'DELETE' });
+  return { production, staging };
+}
+
+/** Names and addresses as they are in production. */
+async function tidyApplication(database: Rig['service']['database']): Promise<void> {
+  await database.query(`UPDATE endpoint SET url = 'https://' || description || '.app.example.com/hook'`);
+  await database.query(`UPDATE api_token SET name = 'app' WHERE name = 'test application'`);
 }
 
 function ignoreIndoor(error: Error): void {

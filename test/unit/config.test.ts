@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ConfigError, readConfig, readSecrets } from '../../src/infra/config.ts';
+import { ConfigError, findUnknownVariables, readConfig, readSecrets } from '../../src/infra/config.ts';
 import { VARIABLES } from '../../src/infra/config-variables.ts';
 
 const REQUIRED = {
@@ -208,6 +208,63 @@ describe('a start with wrong variables', () => {
     for (const secret of ['hunter2', 'short-secret', 'not-hexadecimal-secret', 'perhaps', 'cook']) {
       expect(message).not.toContain(secret);
     }
+  });
+});
+
+describe('a placeholder of .env.example', () => {
+  const all = Object.entries(VARIABLES).filter(([, { example }]) => example.includes('<'));
+
+  it.each(all)('is refused as the value of %s', (name, { meaning, example }) => {
+    const line = messageOf({ ...REQUIRED, [name]: example })
+      .split('\n')
+      .find((text) => text.startsWith(`  ${name} `));
+    expect(line).toBe(`  ${name} still has the placeholder ${/<[^>]+>/.exec(example)?.[0]}: ${meaning}`);
+  });
+
+  it('is refused where a part of the value was filled in', () => {
+    expect(messageOf({ ...REQUIRED, DATABASE_URL: 'postgres://sync:<password>@db/sync' })).toContain(
+      'DATABASE_URL still has the placeholder <password>',
+    );
+  });
+
+  it('is refused under another name, and named once', () => {
+    const message = messageOf({ ...REQUIRED, PROVIDER_VERIFY_TOKEN: '<VERIFY_TOKEN>' });
+    expect(message.match(/PROVIDER_VERIFY_TOKEN/g)).toHaveLength(1);
+    expect(message).toContain('PROVIDER_VERIFY_TOKEN still has the placeholder <VERIFY_TOKEN>');
+  });
+
+  it('is told from a secret that has angle brackets', () => {
+    expect(readConfig({ ...REQUIRED, PROVIDER_CLIENT_SECRET: 'a<b>c' }).PROVIDER_CLIENT_SECRET).toBe('a<b>c');
+  });
+
+  it('is no secret, so that the message can name it', () => {
+    expect(readSecrets({ ...REQUIRED, ADMIN_TOKEN: '<random string>' })).not.toContain('<random string>');
+  });
+});
+
+// cspell:ignore LIMT CLEINT
+describe('a variable PROVIDER_… that the service does not know', () => {
+  it.each([
+    ['PROVIDER_RATE_LIMT_CAPACITY', 'PROVIDER_RATE_LIMIT_CAPACITY'],
+    ['PROVIDER_ATHLETE_COOLDOWNS', 'PROVIDER_ATHLETE_COOLDOWN'],
+    ['PROVIDER_CLEINT_ID', 'PROVIDER_CLIENT_ID'],
+  ])('is refused as a typo: %s, with the nearest known one', (name, nearest) => {
+    expect(messageOf({ ...REQUIRED, [name]: '100' })).toContain(
+      `  ${name} is not a variable of the service. Did you mean ${nearest}?`,
+    );
+  });
+
+  it('is named with the nearest known one, and refuses no start, where it may be another program’s', () => {
+    const env = { ...REQUIRED, PROVIDER_COOLDOWN: '60000', PROVIDER_SERVICE_HOST: '10.0.0.1' };
+    expect(readConfig(env)).toEqual(readConfig(REQUIRED));
+    expect(findUnknownVariables(env)).toEqual([
+      { name: 'PROVIDER_COOLDOWN', nearest: 'PROVIDER_ATHLETE_COOLDOWN', isTypo: false },
+      { name: 'PROVIDER_SERVICE_HOST', nearest: expect.stringMatching(/^PROVIDER_/), isTypo: false },
+    ]);
+  });
+
+  it('does not count when it is empty, and a command’s variable is known', () => {
+    expect(findUnknownVariables({ ...REQUIRED, PROVIDER_COOLDOWN: ' ', PROVIDER_ACCESS_TOKEN: 'token' })).toEqual([]);
   });
 });
 

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import type { RequestListener } from 'node:http';
 import type { Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it } from '@jest/globals';
@@ -7,11 +9,11 @@ import { until } from '../support/until.ts';
 
 let server: HttpServer;
 let raw: RawConnections;
-const start = async (limits: Partial<typeof LIMITS> = {}) => {
-  const app: Parameters<typeof listen>[0] = async (request, response) => {
-    const body = await text(request).catch(() => undefined);
-    if (body !== undefined) response.end(`${request.url} ${body.length}`);
-  };
+const echo: RequestListener = async (request, response) => {
+  const body = await text(request).catch(() => undefined);
+  if (body !== undefined) response.end(`${request.url} ${body.length}`);
+};
+const start = async (limits: Partial<typeof LIMITS> = {}, app = echo) => {
   server = await listen(app, 0, { ...LIMITS, ...limits });
   raw = openRawConnections(server.port);
 };
@@ -44,6 +46,23 @@ describe('more connections than are served', () => {
     await until(() => raw.alive <= 20, 'the end of the oldest');
     expect(raw.alive).toBeGreaterThan(15);
     expect(await isAnswered()).toBe(true);
+  });
+});
+
+describe('a connection whose request is answered before its body is there', () => {
+  it('gives way to others like any that waits, once the body has come', async () => {
+    const { promise: isWhole, resolve } = Promise.withResolvers<void>();
+    await start({ connections: 2 }, (request, response) => {
+      request.once('end', resolve);
+      response.end('too early');
+    });
+    const first = await raw.open(post(4, ''));
+    await once(first, 'data');
+    first.write('true');
+    await isWhole;
+    const others = [await raw.open(), await raw.open()];
+    await until(() => first.destroyed, 'the end of the oldest');
+    expect(others.map(({ destroyed }) => destroyed)).toEqual([false, false]);
   });
 });
 

@@ -1,3 +1,5 @@
+import type { DeliveredType } from '../../domain/change.ts';
+
 /** The answers of the admin interface that the console shows, as /api/openapi.json describes them. */
 
 export type JobStatus = 'pending' | 'working' | 'done' | 'failed';
@@ -77,6 +79,7 @@ export type AthleteState = 'healthy' | 'reconnect' | 'scope';
 export interface Athlete {
   id: string;
   name: string | null;
+  externalId: string | null;
   state: AthleteState;
   stateDetail: string | null;
   scope: string;
@@ -145,7 +148,7 @@ export interface Finding {
 export interface AuditEntry {
   id: string;
   at: string;
-  who: 'admin' | 'read' | 'session' | 'nobody';
+  who: 'admin' | 'read' | 'session' | 'application' | 'nobody';
   action: string;
   target: string | null;
   detail: Record<string, unknown>;
@@ -210,4 +213,72 @@ export interface Overview {
 export interface History {
   stepS: number;
   points: (Sums & { at: string })[];
+}
+
+/** What an endpoint of the application is told, and where. */
+export interface EndpointSettings {
+  url: string;
+  /** null: every type. */
+  types: DeliveredType[] | null;
+  /** null: every athlete. */
+  athleteIds: string[] | null;
+  description: string;
+}
+
+export interface Endpoint extends EndpointSettings {
+  id: string;
+  createdAt: string;
+  succeededAt: string | null;
+  failingSince: string | null;
+  disabledAt: string | null;
+  disabledReason: 'gone' | 'failing' | 'request' | null;
+  formerUntil: string | null;
+  waiting: number;
+  waitingSince: string | null;
+  recent: { attempts: number; delivered: number; p50Ms: number | null; p95Ms: number | null };
+  lastFailure: { at: string; status: number | null; error: string | null; result: SendResult } | null;
+}
+
+export type SendResult = 'delivered' | 'retry' | 'exhausted';
+export const SEND_RESULTS: readonly SendResult[] = ['delivered', 'retry', 'exhausted'];
+
+/** An attempt to send a change to an endpoint. */
+export interface SendAttempt {
+  id: string;
+  changeId: string;
+  type: string;
+  athleteId: string | null;
+  activityId: string | null;
+  at: string;
+  durationMs: number;
+  status: number | null;
+  error: string | null;
+  /** The first kilobyte of it. */
+  answer: string | null;
+  result: SendResult;
+}
+
+/** A change of an activity, and where it was sent. */
+export interface ToldChange {
+  id: string;
+  type: string;
+  at: string;
+  deliveries: {
+    id: string;
+    endpointId: string;
+    url: string;
+    state: 'waiting' | 'delivered' | 'exhausted';
+    attempts: number;
+    queuedAt: string;
+    settledAt: string | null;
+  }[];
+}
+
+export interface ApiToken {
+  id: string;
+  name: string;
+  scope: 'read' | 'write';
+  createdAt: string;
+  lastUsedAt: string | null;
+  revokedAt: string | null;
 }

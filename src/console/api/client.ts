@@ -1,6 +1,6 @@
 import { parseJsonKeepingInt64 } from '../../domain/int64.ts';
 import { noteServerTime } from '../clock.ts';
-import { endSession } from '../session.ts';
+import { closedReason, endSession } from '../session.ts';
 
 /** An answer that is an error, in the service's own words. */
 export class ApiError extends Error {
@@ -13,7 +13,7 @@ export class ApiError extends Error {
   }
 }
 
-export type Method = 'GET' | 'POST' | 'DELETE';
+export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
 /**
  * Asks the admin interface. An answer 401 ends the session, which brings the sign-in back.
@@ -29,8 +29,13 @@ export async function ask<Body>(
   const text = await response.text();
   const isJson = /[/+]json/.test(response.headers.get('content-type') ?? '');
   if (!response.ok) {
-    if (response.status === 401) endSession();
-    throw new ApiError(response.status, isJson ? problemOf(text) : `The service answered ${response.status}.`);
+    const problem = isJson ? (parseJsonKeepingInt64(text) as ProblemBody) : undefined;
+    const message = problem ? messageOf(problem) : `The service answered ${response.status}.`;
+    if (response.status === 401) {
+      closedReason.value = problem?.type === 'about:blank#adminClosed' ? message : '';
+      endSession();
+    }
+    throw new ApiError(response.status, message);
   }
   return (isJson ? parseJsonKeepingInt64(text) : undefined) as Body;
 }
@@ -55,12 +60,14 @@ async function send(
   }
 }
 
-function problemOf(text: string): string {
-  const { title, detail, errors } = parseJsonKeepingInt64(text) as {
-    title?: string;
-    detail?: string;
-    errors?: { field: string; message: string }[];
-  };
+interface ProblemBody {
+  type?: string;
+  title?: string;
+  detail?: string;
+  errors?: { field: string; message: string }[];
+}
+
+function messageOf({ title, detail, errors }: ProblemBody): string {
   if (errors?.length) return errors.map(({ field, message }) => `${field.replace(/^\w+\./, '')} ${message}`).join('; ');
   return detail ?? title ?? 'The service answered with an error.';
 }

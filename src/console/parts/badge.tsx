@@ -13,7 +13,11 @@ const TONES: Record<string, string> = {
   finished: 'green',
   healthy: 'green',
   accepted: 'green',
+  delivered: 'green',
+  enabled: 'green',
   failed: 'red',
+  failing: 'red',
+  exhausted: 'red',
   reconnect: 'red',
 };
 

@@ -6,6 +6,7 @@ const PATHS = {
   deliveries: 'M3 5h14v10H3zM3 5l7 6 7-6',
   subscriptions:
     'M8 12l-1.500 1.500a3 3 0 0 1-4.200-4.200L5 6.600a3 3 0 0 1 4.200 0M12 8l1.500-1.500a3 3 0 0 1 4.200 4.200L15 13.400a3 3 0 0 1-4.200 0M8 12l4-4',
+  application: 'M3 4h14v12H3zM3 8h14M6 6h.2M8 12h5M11 10l2 2-2 2',
   processes: 'M3 4h14v5H3zM3 11h14v5H3zM6 6.500h.2M6 13.500h.2',
   audit: 'M5 3h8l3 3v11H5zM8 9h5M8 12h5',
   menu: 'M3 5h14M3 10h14M3 15h14',

@@ -1,5 +1,5 @@
 import { now } from '../clock.ts';
-import { formatAge, formatDate, formatMoment, formatTime } from '../format.ts';
+import { formatAge, formatDate, formatMoment, formatSpan, formatTime } from '../format.ts';
 
 /** A time as its distance from now, which runs on; the exact time is in the tooltip. */
 export function Age({ at }: { at: string | null }) {
@@ -25,6 +25,15 @@ export function Moment({ at }: { at: string }) {
   return (
     <time dateTime={at} class="moment">
       <span>{formatDate(at)},</span> <span>{formatTime(at)}</span>
+    </time>
+  );
+}
+
+/** How long something has lasted. */
+export function Lasting({ since }: { since: string }) {
+  return (
+    <time dateTime={since} title={`since ${formatMoment(since)}`}>
+      {formatSpan(now.value - Date.parse(since))}
     </time>
   );
 }

@@ -6,6 +6,7 @@ import { Age, Moment } from '../parts/moment.tsx';
 import { Card, Facts, Page } from '../parts/page.tsx';
 import { Picture } from '../parts/picture.tsx';
 import { Shown } from '../parts/shown.tsx';
+import { WhoWasTold } from '../parts/who-was-told.tsx';
 import { useResource } from '../resource.ts';
 import { Link } from '../router.tsx';
 import { mayChange } from '../session.ts';
@@ -62,6 +63,7 @@ export function ActivityView({ id }: { id: string }) {
                 />
               </Card>
             </div>
+            <WhoWasTold activityId={id} />
             <details class="card wide">
               <summary>The provider’s whole answer</summary>
               {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}

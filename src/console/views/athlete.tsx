@@ -44,6 +44,7 @@ export function AthleteView({ id }: { id: string }) {
                   of={[
                     ['State', <Badge state={shown.state} />],
                     ['Id', <span class="id">{shown.id}</span>],
+                    ['External id', shown.externalId ?? 'none'],
                     ['Granted', shown.scope],
                     ['Connected', <Moment at={shown.connectedAt} />],
                     ['Last activity', <Age at={shown.lastActivityAt} />],

@@ -1,5 +1,6 @@
 import type { AuditEntry } from '../api/bodies.ts';
 import { withQuery } from '../api/client.ts';
+import { Breakable } from '../parts/breakable.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Page } from '../parts/page.tsx';
 import { Pages } from '../parts/pages.tsx';
@@ -32,7 +33,13 @@ export function AuditView() {
   );
 }
 
-const WHO = { admin: 'admin token', read: 'read token', session: 'browser session', nobody: 'nobody' };
+const WHO = {
+  admin: 'admin token',
+  read: 'read token',
+  session: 'browser session',
+  application: 'application',
+  nobody: 'nobody',
+};
 
 function particularsOf(detail: AuditEntry['detail']): string {
   return Object.entries(detail)
@@ -48,10 +55,7 @@ const COLUMNS: readonly Column<AuditEntry>[] = [
     cell: ({ action, who, target, detail }) => (
       <>
         <code>
-          {action
-            .replace('/api/admin/', '')
-            .split(/(?<=\/)/)
-            .flatMap((part) => [part, <wbr />])}
+          <Breakable text={action.replace(/\/api\/(admin|v1)\//, '')} />
         </code>
         {/* What a narrow screen has no columns for. */}
         <span class="narrow faint">{[WHO[who], target, particularsOf(detail)].filter(Boolean).join(' · ')}</span>

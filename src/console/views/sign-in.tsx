@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, ask } from '../api/client.ts';
-import { access, wasEnded } from '../session.ts';
+import { access, closedReason, wasEnded } from '../session.ts';
 
 /** Asks for the admin token, or the read-only one. */
 export function SignInView() {
@@ -23,6 +23,25 @@ export function SignInView() {
       field.current?.select();
     }
   };
+  const form = (
+    <form onSubmit={signIn}>
+      <label for="token">Admin token, or the read-only token</label>
+      <input
+        id="token"
+        ref={field}
+        type="password"
+        autoComplete="current-password"
+        required
+        aria-describedby="problem"
+      />
+      <p id="problem" role="alert">
+        {problem}
+      </p>
+      <button type="submit" class="primary">
+        Sign in
+      </button>
+    </form>
+  );
   return (
     <main class="sign-in">
       <img src="/admin/assets/icon.svg" alt="" width={48} height={48} />
@@ -32,23 +51,7 @@ export function SignInView() {
           Your session has ended, after twelve hours or with a new token. Sign in to go on where you were.
         </p>
       )}
-      <form onSubmit={signIn}>
-        <label for="token">Admin token, or the read-only token</label>
-        <input
-          id="token"
-          ref={field}
-          type="password"
-          autoComplete="current-password"
-          required
-          aria-describedby="problem"
-        />
-        <p id="problem" role="alert">
-          {problem}
-        </p>
-        <button type="submit" class="primary">
-          Sign in
-        </button>
-      </form>
+      {closedReason.value === '' ? form : <p role="alert">{closedReason.value}</p>}
     </main>
   );
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Database } from '../../infra/database.ts';
 import { type ActivityRow, findActivity, listActivities } from '../../store/activities.ts';
 import { findThumbnail } from '../../store/thumbnails.ts';
-import { isKnownTo } from '../etag.ts';
+import { sendThumbnail } from '../etag.ts';
 import { Problem } from '../problem.ts';
 import { cutPage, nextCursorOut, pageLimit, timeCursor, timeOut } from '../query-fields.ts';
 import { defineRoute, int64, int64Out, type Route } from '../route.ts';
@@ -92,11 +92,7 @@ export function adminActivityRoutes(deps: { database: Database }): Route[] {
         404: { description: 'No picture' },
       },
       handle: async ({ params, request, response }) => {
-        const thumbnail = await findThumbnail(database, params.id);
-        if (!thumbnail) throw new Problem('notFound', `There is no picture of activity ${params.id}.`);
-        response.set('Cache-Control', 'private, no-cache').set('ETag', thumbnail.etag);
-        if (isKnownTo(request, thumbnail.etag)) response.status(304).end();
-        else response.type('image/png').send(thumbnail.png);
+        sendThumbnail(request, response, await findThumbnail(database, params.id));
         return undefined;
       },
     }),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Database } from '../../infra/database.ts';
-import { deleteApiToken, listApiTokens, saveApiToken, TOKEN_SCOPES } from '../../store/api-tokens.ts';
+import { listApiTokens, revokeApiToken, saveApiToken, TOKEN_SCOPES } from '../../store/api-tokens.ts';
 import { digestOf, makeApiToken } from '../api-auth.ts';
 import { Problem } from '../problem.ts';
 import { timeOut } from '../query-fields.ts';
@@ -13,6 +13,7 @@ const tokenOut = z.strictObject({
   scope,
   createdAt: timeOut,
   lastUsedAt: timeOut.nullable(),
+  revokedAt: timeOut.nullable(),
 });
 const MAX_NAME = 100;
 
@@ -23,7 +24,7 @@ export function adminApiTokenRoutes(deps: { database: Database }): Route[] {
     defineRoute({
       method: 'get',
       path: '/api/admin/api-tokens',
-      summary: 'Tokens of applications, oldest first',
+      summary: 'Tokens of applications, revoked ones too, oldest first',
       access: 'read',
       responses: { 200: { description: 'All tokens', schema: z.strictObject({ tokens: z.array(tokenOut) }) } },
       handle: async () => ({ status: 200, body: { tokens: await listApiTokens(database) } }),
@@ -57,8 +58,8 @@ export function adminApiTokenRoutes(deps: { database: Database }): Route[] {
         404: { description: 'No such token' },
       },
       handle: async ({ params }) => {
-        if (!(await deleteApiToken(database, params.id)))
-          throw new Problem('notFound', `There is no token ${params.id}.`);
+        if (!(await revokeApiToken(database, params.id)))
+          throw new Problem('notFound', `There is no token ${params.id}, or it was revoked before.`);
         return { status: 200, body: { revoked: true } };
       },
     }),

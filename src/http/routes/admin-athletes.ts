@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { DisconnectAthlete } from '../../flows/disconnect-athlete.ts';
 import type { Database } from '../../infra/database.ts';
 import { findAthlete, listAthletes } from '../../store/athlete-list.ts';
+import { externalIdOut } from '../application-body.ts';
 import { Problem } from '../problem.ts';
 import { cutPage, nextCursorOut, pageLimit, timeOut } from '../query-fields.ts';
 import { defineRoute, int64, int64Out, type Route } from '../route.ts';
@@ -11,6 +12,7 @@ const STATES = ['healthy', 'reconnect', 'scope'] as const;
 const athleteOut = z.strictObject({
   id: int64Out,
   name: z.string().nullable(),
+  externalId: externalIdOut,
   state: z
     .enum(STATES)
     .meta({ description: 'reconnect: the provider refuses their token; scope: they granted too little' }),

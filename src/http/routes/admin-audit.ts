@@ -7,22 +7,23 @@ import { defineRoute, int64, int64Out, type Route } from '../route.ts';
 const entryOut = z.strictObject({
   id: int64Out,
   at: timeOut,
-  who: z
-    .enum(['admin', 'read', 'session', 'nobody'])
-    .meta({ description: 'The token that was sent, a browser session, or nobody: wrong tokens of a minute' }),
+  who: z.enum(['admin', 'read', 'session', 'application', 'nobody']).meta({
+    description:
+      'The operator’s token that was sent, a browser session, an application, whose token detail.token names, or nobody: wrong tokens of a minute',
+  }),
   action: z.string(),
   target: z.string().nullable(),
   detail: z.record(z.string(), z.unknown()),
   status: z.int().nullable().meta({ description: 'Of the answer; null when the change did not come to its end' }),
 });
 
-/** Who changed what through the admin interface. */
+/** Who changed what. */
 export function adminAuditRoutes(deps: { database: Database }): Route[] {
   return [
     defineRoute({
       method: 'get',
       path: '/api/admin/audit',
-      summary: 'Changes made through the admin interface, newest first',
+      summary: 'Changes made by operators and applications, newest first',
       access: 'read',
       query: z.strictObject({ limit: pageLimit, cursor: int64.optional() }),
       responses: {

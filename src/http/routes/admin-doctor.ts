@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Doctor } from '../../flows/standing-doctor.ts';
+import { createProviderRead } from '../provider-read.ts';
 import { defineRoute, type Route } from '../route.ts';
 
 const finding = z.object({
@@ -11,6 +12,7 @@ const finding = z.object({
 
 /** Looks whether webhooks can arrive, and says what to do about each fault. */
 export function adminDoctorRoutes(deps: { doctor: Doctor }): Route[] {
+  const examine = createProviderRead(() => deps.doctor.examine());
   return [
     defineRoute({
       method: 'get',
@@ -23,8 +25,8 @@ export function adminDoctorRoutes(deps: { doctor: Doctor }): Route[] {
           schema: z.object({ ok: z.boolean(), findings: z.array(finding) }),
         },
       },
-      handle: async () => {
-        const { ok, findings } = await deps.doctor.examine();
+      handle: async ({ response }) => {
+        const { ok, findings } = await examine(response);
         return { status: 200, body: { ok, findings } };
       },
     }),

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Subscriptions } from '../../flows/manage-subscriptions.ts';
 import { ProviderError } from '../../provider/errors.ts';
 import { Problem } from '../problem.ts';
+import { createProviderRead } from '../provider-read.ts';
 import { defineRoute, int64, int64Out, type Route } from '../route.ts';
 
 const subscriptionOut = z.object({
@@ -19,6 +20,7 @@ export function adminWebhookRoutes(deps: {
   callbackUrl: string;
   verifyToken: string;
 }): Route[] {
+  const list = createProviderRead(() => asked(deps.subscriptions.list()));
   return [
     defineRoute({
       method: 'post',
@@ -57,7 +59,7 @@ export function adminWebhookRoutes(deps: {
         200: { description: 'The subscriptions', schema: z.object({ subscriptions: z.array(subscriptionOut) }) },
         502: REFUSED,
       },
-      handle: async () => ({ status: 200, body: { subscriptions: await asked(deps.subscriptions.list()) } }),
+      handle: async ({ response }) => ({ status: 200, body: { subscriptions: await list(response) } }),
     }),
     defineRoute({
       method: 'delete',

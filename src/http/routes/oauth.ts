@@ -42,7 +42,11 @@ export function createOauthRouter(deps: {
     }
   });
 
-  router.use('/api/provider/callback', showProblemsAs(renderNotConnectedPage));
+  router.use('/api/provider/callback', (request, response, next) => {
+    const { state } = request.query;
+    const link = typeof state === 'string' ? connectAthlete.linkOf(state, cookie.read(request) ?? '') : undefined;
+    showProblemsAs((problem) => renderNotConnectedPage(problem, link))(request, response, next);
+  });
   router.get('/api/provider/callback', limitTries('to connect'), async (request, response) => {
     const { code, state, error } = request.query;
     if (typeof state !== 'string')

@@ -3,7 +3,8 @@ import { type Int64, toInt64 } from '../../domain/int64.ts';
 import type { Database } from '../../infra/database.ts';
 import { listActivities } from '../../store/activities.ts';
 import { findThumbnail } from '../../store/thumbnails.ts';
-import { type AdminAuth, CHALLENGE, refuseForeignOrigin } from '../admin-auth.ts';
+import { type AdminAuth, adminClosed, CHALLENGE, refuseForeignOrigin } from '../admin-auth.ts';
+import { sendThumbnail } from '../etag.ts';
 import { renderActivitiesPage } from '../pages/activities-page.ts';
 import { renderPage, STYLE, STYLE_PATH } from '../pages/page.ts';
 import { Problem, refuseOtherMethods } from '../problem.ts';
@@ -42,16 +43,10 @@ export function createPagesRouter(deps: PageDependencies): Router {
   });
   router.get(PICTURE_PATH, mayLook, async (request, response) => {
     const id = toInt64(request.params.id);
-    const thumbnail = id === undefined ? undefined : await findThumbnail(deps.database, id);
-    if (!thumbnail) throw new Problem('notFound', 'There is no such picture.');
-    response
-      .set('Cache-Control', 'private, no-cache')
-      .set('ETag', thumbnail.etag)
-      .type('image/png')
-      .send(thumbnail.png);
+    sendThumbnail(request, response, id === undefined ? undefined : await findThumbnail(deps.database, id));
   });
   router.get('/sign-in', (_request, response) => {
-    response.send(renderPage('Sign in', SIGN_IN_FORM));
+    response.send(renderPage('Sign in', deps.auth.isClosed ? CLOSED : SIGN_IN_FORM));
   });
   router.post('/sign-in', express.urlencoded({ extended: false, limit: '4kb' }), async (request, response) => {
     refuseForeignOrigin(request);
@@ -82,6 +77,7 @@ function readCursor(value: unknown): { startDate: string; activityId: Int64 } | 
   return { startDate: cursor.data.at, activityId: cursor.data.id };
 }
 
+const CLOSED = `<p class="error" role="alert">${adminClosed().message}</p>`;
 const SIGN_IN_FORM = `<form class="sign-in" method="post" action="/sign-in">
 <label for="token">Admin token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>

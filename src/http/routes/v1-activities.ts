@@ -3,7 +3,7 @@ import type { Database } from '../../infra/database.ts';
 import { findApplicationActivity, findRawActivity, listApplicationActivities } from '../../store/application-reads.ts';
 import { findThumbnail } from '../../store/thumbnails.ts';
 import { activityPageOut, applicationActivityOut, externalIdIn } from '../application-body.ts';
-import { isKnownTo, sendJsonWithEtag } from '../etag.ts';
+import { sendJsonWithEtag, sendThumbnail } from '../etag.ts';
 import { Problem } from '../problem.ts';
 import { cutPage, pageLimit, time, timeCursor } from '../query-fields.ts';
 import { defineRoute, int64, type Route } from '../route.ts';
@@ -90,11 +90,7 @@ export function v1ActivityRoutes(deps: { database: Database }): Route[] {
         404: { description: 'No picture, or not yet' },
       },
       handle: async ({ params, request, response }) => {
-        const thumbnail = await findThumbnail(database, params.id);
-        if (!thumbnail) throw new Problem('notFound', `There is no picture of activity ${params.id}.`);
-        response.set('Cache-Control', 'private, no-cache').set('ETag', thumbnail.etag);
-        if (isKnownTo(request, thumbnail.etag)) response.status(304).end();
-        else response.type('image/png').send(thumbnail.png);
+        sendThumbnail(request, response, await findThumbnail(database, params.id));
         return undefined;
       },
     }),

@@ -1,32 +1,15 @@
 import { z } from 'zod';
 import { DELIVERED_TYPES } from '../../domain/change.ts';
-import type { Endpoints } from '../../flows/manage-endpoints.ts';
+import { EndpointLimitError, type Endpoints } from '../../flows/manage-endpoints.ts';
 import type { Database } from '../../infra/database.ts';
 import { ForbiddenAddressError } from '../../infra/outbound-address.ts';
 import { listAttempts } from '../../store/delivery-log.ts';
-import { DISABLED_REASONS, findEndpoint, listEndpoints } from '../../store/endpoints.ts';
+import { findEndpoint, listEndpoints } from '../../store/endpoints.ts';
+import { ATTEMPT_RESULTS, endpointOut } from '../endpoint-body.ts';
 import { Problem } from '../problem.ts';
 import { cutPage, nextCursorOut, pageLimit, time, timeOut } from '../query-fields.ts';
 import { defineRoute, int64, int64Out, type Route } from '../route.ts';
 
-const RESULTS = ['delivered', 'retry', 'exhausted'] as const;
-
-const endpointOut = z.strictObject({
-  id: int64Out,
-  url: z.string(),
-  types: z.array(z.enum(DELIVERED_TYPES)).nullable().meta({ description: 'null: every type' }),
-  athleteIds: z.array(int64Out).nullable().meta({ description: 'null: every athlete' }),
-  description: z.string(),
-  createdAt: timeOut,
-  succeededAt: timeOut.nullable(),
-  failingSince: timeOut.nullable().meta({ description: 'The first failure since the last success' }),
-  disabledAt: timeOut.nullable(),
-  disabledReason: z
-    .enum(DISABLED_REASONS)
-    .nullable()
-    .meta({ description: 'gone: it answered 410; failing: every delivery failed for five days; request: PATCH' }),
-  waiting: z.int().meta({ description: 'Deliveries that are not settled' }),
-});
 const secretOut = z.string().meta({ description: 'Shown this once; deliveries are signed with it' });
 const attemptOut = z.strictObject({
   id: int64Out,
@@ -40,7 +23,7 @@ const attemptOut = z.strictObject({
   status: z.int().nullable().meta({ description: 'null when there was no answer' }),
   error: z.string().nullable(),
   answer: z.string().nullable().meta({ description: 'The first kilobyte of it' }),
-  result: z.enum(RESULTS),
+  result: z.enum(ATTEMPT_RESULTS),
 });
 const queuedOut = z.strictObject({ changeId: z.uuid().meta({ description: 'The webhook-id of what is sent' }) });
 
@@ -92,8 +75,9 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
       }),
       responses: {
         201: { description: 'Created', schema: z.strictObject({ ...endpointOut.shape, secret: secretOut }) },
+        409: { description: 'There are as many endpoints as are served' },
       },
-      handle: async ({ body }) => ({ status: 201, body: await withCheckedUrl(() => endpoints.create(body)) }),
+      handle: async ({ body }) => ({ status: 201, body: await explained(() => endpoints.create(body)) }),
     }),
     defineRoute({
       method: 'get',
@@ -114,7 +98,7 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
       responses: { 200: { description: 'As it is now', schema: endpointOut }, 404: NO_ENDPOINT },
       handle: async ({ params: { id }, body }) => ({
         status: 200,
-        body: found(await withCheckedUrl(() => endpoints.update(id, body)), id),
+        body: found(await explained(() => endpoints.update(id, body)), id),
       }),
     }),
     defineRoute({
@@ -163,10 +147,11 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
       responses: {
         202: { description: 'Queued', schema: z.strictObject({ queued: z.int() }) },
         404: NO_ENDPOINT,
+        409: { description: 'More changes than are sent again at once' },
       },
       handle: async ({ params: { id }, body: { since } }) => ({
         status: 202,
-        body: { queued: found(await endpoints.replay(id, since), id) },
+        body: { queued: found(await explained(() => endpoints.replay(id, since)), id) },
       }),
     }),
     defineRoute({
@@ -176,7 +161,7 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
       access: 'read',
       params: endpointPath,
       query: z.strictObject({
-        result: z.enum(RESULTS).optional(),
+        result: z.enum(ATTEMPT_RESULTS).optional(),
         activityId: int64.optional(),
         limit: pageLimit,
         cursor: int64.optional(),
@@ -219,10 +204,11 @@ function found<T>(value: T | undefined, id: string): T {
   return value;
 }
 
-async function withCheckedUrl<T>(work: () => Promise<T>): Promise<T> {
+async function explained<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
+    if (error instanceof EndpointLimitError) throw new Problem('conflict', error.message);
     if (!(error instanceof ForbiddenAddressError)) throw error;
     throw new Problem('badRequest', `Nothing is sent to this url: ${error.message}.`, {
       errors: [{ field: 'body.url', message: error.message }],

@@ -13,8 +13,8 @@ import { ANSWER_MS } from '../../infra/database-policy.ts';
 import type { Logger } from '../../infra/logger.ts';
 import type { ACK_CODES, Metrics } from '../../infra/metrics.ts';
 import { createAddressCount } from '../address-count.ts';
-import { Problem, refuseOtherMethods } from '../problem.ts';
-import { createRefusalLog } from '../refusal-log.ts';
+import { Problem, refuseOtherMethods, toProblem } from '../problem.ts';
+import { createRefusalLog, createUnavailableLog } from '../refusal-log.ts';
 import { BODY_LIMIT_BYTES, rawBody, readJson } from '../route.ts';
 import { checkSignature } from '../signature.ts';
 import { readWebhookEvent, type WebhookEvent } from '../webhook-event.ts';
@@ -85,6 +85,7 @@ function acceptDelivery(
   warnOfRefusal: (error: unknown) => void,
 ): (request: Request) => Promise<object> {
   const guesses = createAddressCount(deps);
+  const warnOfUnavailable = createUnavailableLog(deps);
   return async (request) => {
     const startedAt = performance.now();
     const labels = { object_type: 'unknown', aspect_type: 'unknown', result: 'refused' };
@@ -107,7 +108,11 @@ function acceptDelivery(
       return { status: result, ...(jobId === undefined ? {} : { jobId }) };
     } catch (error) {
       labels.result = isTemporary(error) ? 'unavailable' : error instanceof Problem ? 'refused' : 'failed';
-      if (labels.result !== 'refused') throw error;
+      if (labels.result === 'failed') throw error;
+      if (labels.result === 'unavailable') {
+        warnOfUnavailable(error);
+        throw toProblem(error);
+      }
       warnOfRefusal(error);
       if ((error as Problem).code !== 'forbidden' || !guesses.isOver(request)) throw error;
       labels.result = 'limited';

@@ -1,0 +1,20 @@
+const QUIET_MS = 60_000;
+
+/**
+ * Reports what may happen often at most once a minute: the first time at once, and then with the count since.
+ * @param report gets the newest of what happened
+ */
+export function createMinuteReport<T>(
+  now: () => number,
+  report: (newest: T, count: number) => void,
+): (what: T) => void {
+  let quietUntil = Number.NEGATIVE_INFINITY;
+  let count = 0;
+  return (what) => {
+    count += 1;
+    if (now() < quietUntil) return;
+    report(what, count);
+    quietUntil = now() + QUIET_MS;
+    count = 0;
+  };
+}
