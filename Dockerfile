@@ -39,6 +39,6 @@ EXPOSE 3000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
     CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/healthz`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
-# A small room for young objects: what many half-sent requests leave behind is collected before it piles up.
+# A small young generation: garbage from many half-sent requests is collected before it piles up.
 ENTRYPOINT ["node", "--max-semi-space-size=8"]
 CMD ["src/main.ts"]

@@ -1,7 +1,7 @@
 import { runApplicationChaos } from '../test/support/application-chaos.ts';
 import { startBenchPostgres } from './support/postgres.ts';
 
-// 10,000 changes while the service is killed ten times and the application that it tells of them five times.
+// 10,000 changes while the service is killed ten times, and the application that receives them five times.
 const ACTIVITIES = 6500;
 const CHANGES = 10_000;
 

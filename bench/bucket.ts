@@ -1,6 +1,6 @@
 /*
  * Grants a second of the shared budget beside rate-limiter-flexible on PostgreSQL, at 1, 8 and 32 clients,
- * in turns in one run. Neither refuses: each grant is written. Run: node bench/bucket.ts
+ * alternating in one run. Neither refuses: each grant is written. Run: node bench/bucket.ts
  */
 import pg from 'pg';
 import { RateLimiterPostgres } from 'rate-limiter-flexible';

@@ -1,6 +1,6 @@
 /*
  * What it costs to claim a job out of 1,000, 100,000 and 1,000,000 that wait. One athlete owns half of
- * them, all older than anybody else's; the rest belong to 1,000 athletes. Run: node bench/claim.ts [most jobs]
+ * them, all older than the other athletes'; the rest belong to 1,000 athletes. Run: node bench/claim.ts [most jobs]
  */
 import { systemClock } from '../src/domain/clock.ts';
 import { createBoss } from '../src/infra/boss.ts';
@@ -80,7 +80,7 @@ try {
   await postgres.stop();
 }
 
-/** Asks for fetches until so many wait; the heavy athlete's come first. @returns how many wait then */
+/** Requests fetches until that many wait; the heavy athlete's come first. @returns how many then wait */
 async function fillTo(size: number, from: number): Promise<number> {
   for (let next = from; next < size; ) {
     const count = Math.min(BATCH, size - next);

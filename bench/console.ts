@@ -1,5 +1,5 @@
 /*
- * The operator's console at a million jobs: how long each address takes that a view asks for, and what 50
+ * The operator's console at a million jobs: how long each request of a view takes, and what 50
  * open consoles cost: connections that LISTEN, and deliveries a second.
  * Run: node bench/console.ts [jobs]
  */
@@ -18,7 +18,7 @@ const INTAKE = { path: '/api/provider/webhook', connections: 16, durationMs: 300
 const INTAKE_ROUNDS = 5;
 const MIDDLE = Math.floor(JOBS / 2);
 
-/** What each view asks for, at its first page and at a filter that is hard. */
+/** The requests of each view, for its first page and for an expensive filter. */
 const VIEWS: Record<string, string[]> = {
   Overview: ['/overview', '/history?hours=1', '/history?hours=24'],
   Jobs: [
@@ -100,7 +100,7 @@ try {
     [`${VIEWERS} event streams`, median(watched).toFixed(0), listeners],
   ]);
   const one = printGoal('one LISTEN connection', listeners === 1);
-  // Within a round the machine is as busy for one as for the other.
+  // Within a round both see the same load from other programs.
   const share = median(watched.map((rate, n) => rate / (quiet[n] ?? Number.NaN)));
   const free = printGoal(`at least 95% of the deliveries (${(100 * share).toFixed(0)}%)`, share >= 0.95);
   process.exitCode = fast && one && free ? 0 : 1;

@@ -13,7 +13,7 @@ import { startBenchPostgres } from './support/postgres.ts';
 import { connectAthletes, ENCRYPTION_KEY } from './support/seed-jobs.ts';
 import { serviceEnvironment } from './support/service-environment.ts';
 
-// How soon the application is told: from the provider's webhook to the call of its endpoint, and from a change to each
+// How soon the application is notified: from the provider's webhook to the call of its endpoint, and from a change to each
 // of a thousand endpoints of which every tenth never answers.
 const IDLE = 200;
 const ENDPOINTS = 1000;

@@ -8,7 +8,7 @@ import { startBenchPostgres } from './support/postgres.ts';
 import { connectAthletes, ENCRYPTION_KEY, requestAll } from './support/seed-jobs.ts';
 import { serviceEnvironment } from './support/service-environment.ts';
 
-// How long the main way takes: one webhook on an idle system, a hundred at once, a backlog found at start.
+// How long the main path takes: one webhook on an idle system, a hundred at once, a backlog found at start.
 const IDLE = 200;
 const BURST = 100;
 const BACKLOG = 10_000;

@@ -1,7 +1,7 @@
 /*
  * The full path of a job (claim, call, store, complete) beside pg-boss draining jobs that do nothing, at
- * the same concurrency, in turns in one run: at the service's default, and with more calls at a time,
- * where more jobs share a trip to the database. The provider answers at once and limits nothing.
+ * the same concurrency, alternating in one run: at the service's default, and with more calls at a time,
+ * where more jobs share a round trip to the database. The provider answers at once and limits nothing.
  * Run: node bench/drain.ts [jobs in a round]
  */
 import { type Database, openDatabase } from '../src/infra/database.ts';
@@ -83,7 +83,7 @@ async function drainOurs(database: Database): Promise<number> {
   await connectAthletes(database, athletes);
   await requestAll(database, athletes, 'webhook');
   const startedAt = performance.now();
-  await provider.arrivals(JOBS); // watching the database would take from what is measured
+  await provider.arrivals(JOBS); // watching the database would distort the measurement
   for (;;) {
     const [row] = await database.query<{ open: boolean }>(
       'SELECT EXISTS (SELECT FROM activity_fetch_job WHERE outcome IS NULL) AS open',

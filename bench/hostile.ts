@@ -101,7 +101,7 @@ try {
   await postgres.stop();
 }
 
-/** Does something again and again, with a pause between, until it is time. */
+/** Repeats something with a pause in between, until the time is up. */
 async function repeat(endAt: number, everyMs: number, work: () => Promise<void>): Promise<void> {
   while (performance.now() < endAt) {
     await work();
@@ -123,7 +123,7 @@ async function count(answers: Map<string, number>, what: string, path: string, i
   answers.set(key, (answers.get(key) ?? 0) + 1);
 }
 
-/** Delivers each activity once, evenly in time, and notes how long each answer took in milliseconds. */
+/** Delivers each activity once, evenly spread, and records how long each answer took in milliseconds. */
 async function deliverTrue(
   athletes: readonly { athleteId: string; activityIds: string[] }[],
   total: number,
@@ -135,7 +135,7 @@ async function deliverTrue(
     const { athleteId, activityIds } = athletes[n % athletes.length] as (typeof athletes)[number];
     const sentAt = performance.now();
     const activityId = activityIds[Math.floor(n / athletes.length)] as string;
-    // As the provider does, again until it is answered 200: the refused tries are counted, and part of the time.
+    // Like the provider, repeats until it is answered 200: refused attempts count, and are part of the time.
     for (;;) {
       const answer = await fetch(`${service.url}${WEBHOOK_PATH}`, eventOf(activityId, athleteId, KNOWN_SUBSCRIPTION));
       await answer.arrayBuffer();

@@ -1,6 +1,6 @@
 /*
  * Webhook deliveries a second, answered 200 once durable, beside three plain Express servers: one that
- * only answers, one INSERT for each request, one pg-boss send for each request. In turns in one run, ratios by round.
+ * only answers, one INSERT for each request, one pg-boss send for each request. Alternating in one run, ratios by round.
  * Run: node bench/intake.ts [seconds of a round]
  */
 import { freePort, startServiceProcess } from '../test/support/service-process.ts';
@@ -46,7 +46,7 @@ try {
   }
   const all = (name: string, figure: (result: LoadResult) => number) => (results.get(name) ?? []).map(figure);
   const rates = (name: string) => all(name, ({ perSecond }) => perSecond);
-  // Within a round the machine is as busy for one as for the other.
+  // Within a round both see the same load from other programs.
   const ratio = (name: string, to: string) =>
     median(rates(name).map((rate, round) => rate / (rates(to)[round] ?? Number.NaN)));
   console.log(`intake: ${CONNECTIONS} connections, medians of ${ROUNDS} rounds of ${ROUND_MS / 1000} s`);

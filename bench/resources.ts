@@ -1,6 +1,6 @@
 /*
- * What the processes of k8s/app take: CPU and memory of a web and a worker process, idle, at ten times the
- * calls that the documented budget allows, and with all that they can do. The requests and limits in
+ * What the processes of k8s/app need: CPU and memory of a web and a worker process, idle, at ten times the
+ * calls that the documented budget allows, and at full load. The requests and limits in
  * k8s/app come from here. Run: node bench/resources.ts [seconds of a phase]
  */
 import { readFileSync } from 'node:fs';
@@ -72,7 +72,7 @@ try {
   await postgres.stop();
 }
 
-/** Webhooks of activities that the provider knows, evenly in time. */
+/** Webhooks of activities that the provider knows, evenly spread. */
 async function deliver(athletes: readonly BenchAthlete[]): Promise<void> {
   for (let n = 0; n < STEADY_PER_S * PHASE_S; n += 1) {
     const { athleteId, activityIds } = athletes[n % athletes.length] as BenchAthlete;

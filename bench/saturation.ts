@@ -1,9 +1,9 @@
 /*
- * Three replicas with more to fetch than the provider allows, over windows that are scaled down:
- *   - how much of each class's budget is used, and that no window gets more than its capacity, nor one 429
+ * Three replicas with more to fetch than the provider allows, over shortened windows:
+ *   - how much of each class's budget is used, and that no window exceeds its capacity or gets a 429
  *   - the same with one replica killed -9 in each window
- *   - how long a webhook takes during a bulk sync that uses up all that it may
- *   - when 200 athletes with one activity each are done beside five with 5,000 each
+ *   - how long a webhook takes during a bulk sync that uses its whole share
+ *   - when 200 athletes with one activity each finish beside five with 5,000 each
  * Run: node bench/saturation.ts [windows] [milliseconds of a window]
  */
 import { setTimeout as pause } from 'node:timers/promises';
@@ -101,7 +101,7 @@ async function measureWebhooks(postgres: BenchPostgres): Promise<void> {
     const bulk = athletes.map((athlete) => ({ ...athlete, activityIds: athlete.activityIds.slice(1) }));
     await connectAthletes(database, athletes);
     await requestAll(database, bulk, 'manual');
-    // Fewer than the last tenth of a window: that is what they are promised.
+    // Fewer than the last tenth of a window, which is reserved for them.
     const perWindow = CAPACITY * (1 - LAST_TENTH) * 0.8;
     const windows = Math.max(2, Math.ceil(WINDOWS / 3));
     for (let n = 0; n < perWindow * windows; n += 1) {
@@ -141,7 +141,7 @@ async function measureFairness(postgres: BenchPostgres): Promise<void> {
   printGoal('the 200 within the time alone plus 10 %', beside <= alone * 1.1);
 }
 
-/** How long the 200 take from the start of a window on, in seconds. */
+/** How long the 200 take from the start of a window, in seconds. */
 function timeLight(postgres: BenchPostgres, heavy: number): Promise<number> {
   return withFleet(postgres, INTERVAL_MS, async ({ database, simulator }) => {
     const athletes = await simulator.addAthletes([...Array<number>(heavy).fill(5000), ...Array<number>(200).fill(1)]);

@@ -1,6 +1,6 @@
 /*
  * Thumbnails per second on one core, beside bare sharp turning a trivial SVG of the same size into a PNG
- * in the same run: the ratio travels between machines, the figures do not. Run: node bench/thumbnail.ts
+ * in the same run: the ratio is comparable between machines, the figures are not. Run: node bench/thumbnail.ts
  */
 import type { LatLng } from '../src/domain/route.ts';
 import { sharp } from '../src/thumbnail/image-library.ts';
@@ -24,7 +24,7 @@ await measureRound(renderOurs);
 await measureRound(renderTrivial);
 const ours: number[] = [];
 const trivial: number[] = [];
-// In turns, so that a busy moment of the machine falls on both.
+// Alternating, so that a busy moment of the machine affects both.
 for (let round = 0; round < ROUNDS; round += 1) {
   ours.push(await measureRound(renderOurs));
   trivial.push(await measureRound(renderTrivial));

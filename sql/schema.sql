@@ -212,7 +212,7 @@ BEGIN
   b.daily_limit := coalesce(p_daily_limit, b.daily_limit);
   IF p_used > b.used AND v_left >= b.window_start + v_guard
     AND v_now < b.window_start + b.interval_ms * interval '1 ms' - v_guard THEN
-    -- Somebody else spends too. Of our own calls those under way may not be in the provider's figure yet.
+    -- Another client spends too. Our own running calls may not be in the provider's figure yet.
     b.used := p_used + (SELECT count(*) FROM fetch_queue() f WHERE f.running);
   END IF;
   IF p_daily_used > b.daily_used AND v_left >= v_midnight + v_guard AND v_now < v_midnight + interval '1 day' - v_guard THEN
@@ -340,18 +340,18 @@ BEGIN
   SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
   FOREACH reason IN ARRAY ARRAY['delete', 'webhook', 'manual', 'polling'] LOOP
-    -- A deletion needs no call, and goes on.
+    -- A deletion needs no call, and continues.
     CONTINUE WHEN reason <> 'delete' AND v_paused && ARRAY[reason, 'all'];
     v_opens := CASE WHEN reason = 'delete' THEN '-infinity' ELSE budget_opens_at(b, reason, v_now) END;
     IF v_opens <= v_now THEN
-      -- The athletes in cooldown that are stepped over are those called within one cooldown, not those that wait.
+      -- Only athletes called within one cooldown are skipped here, not all that wait.
       SELECT l.lane INTO lane FROM lane l JOIN athlete_schedule s ON s.athlete_id = l.athlete_id
       WHERE l.reason = next_lane.reason AND l.due_at <= v_now AND (l.reason = 'delete' OR s.cooldown_until <= v_now)
       ORDER BY l.due_at LIMIT 1 FOR UPDATE OF s SKIP LOCKED;
       IF FOUND THEN
         RETURN;
       END IF;
-      -- Those due now are in cooldown, or locked for the moment; the others come later.
+      -- Those due now are in cooldown, or locked at the moment; the others come later.
       SELECT least(
         (SELECT min(greatest(s.cooldown_until, v_retry)) FROM lane l JOIN athlete_schedule s ON s.athlete_id = l.athlete_id
          WHERE l.reason = next_lane.reason AND l.due_at <= v_now),
@@ -381,8 +381,8 @@ AS $function$
 DECLARE
   v_last bigint;
 BEGIN
-  -- Fires for each change, and the first time numbers all of the transaction: nobody else's are seen without a number.
-  -- One that the same transaction erased again is none.
+  -- Fires for each change; the first call numbers all changes of the transaction, the only unnumbered ones visible.
+  -- A change that the same transaction erased again does not count.
   PERFORM FROM change WHERE id = NEW.id AND position IS NULL;
   IF FOUND THEN
     UPDATE change_feed SET position = position + (SELECT count(*) FROM change WHERE position IS NULL) RETURNING position INTO v_last;

@@ -118,7 +118,7 @@ async function show({ service, simulator, app, adminToken }: Shown): Promise<nev
   say('\n5. activities arrive:\n');
   say('   activity      athlete       accepted    stored  thumbnail    in app   (after the webhook was sent)');
   for (let n = 0; n < FIRST_ROUND / 2; n += 1) await showOne({ service, simulator, app }, n % ATHLETES.length);
-  say(`\nIt keeps running, with a new activity every ${EVERY_MS / 1000} seconds; Ctrl-C stops it.`);
+  say(`\nThe demo keeps running, with a new activity every ${EVERY_MS / 1000} seconds; Ctrl-C stops it.`);
   say(`   application   ${app.url}/   (connect a user: ${app.url}/connect?user=you)`);
   say(`   activities    ${service.url}/`);
   say(`   admin         ${service.url}/admin   (token ${adminToken})`);

@@ -8,7 +8,7 @@ import { MigrationError } from './infra/schema/migration-error.ts';
 import { hearStopSignal } from './infra/stop-signal.ts';
 import { openStorage } from './infra/storage.ts';
 
-/** Exit codes: 0 stopped as asked, 1 failed, 2 refused to start for its configuration. */
+/** Exit codes: 0 stopped on request, 1 failed, 2 refused to start because of its configuration. */
 const EXIT_CONFIG = 2;
 const STOP_DEADLINE_MS = 25_000;
 
@@ -36,7 +36,7 @@ async function main(): Promise<void> {
   } finally {
     await storage.close();
   }
-  // A migration that is left would keep the process: it may wait long for another one.
+  // A running migration would keep the process alive: it may wait a long time for another one.
   if (!migrated) process.exit();
 }
 

@@ -5,7 +5,7 @@ import { cacheFolder, NOT_CHECKED, type Program, readDefinitions, readPrograms }
 
 /**
  * Builds the programs that `npm run check:stack` needs, and downloads the custom resource definitions. Each is built
- * once for its version and then kept. Ends with 1, and the compiler's words, when one cannot be built.
+ * once for its version and then kept. Exits with 1 and the compiler's output when one cannot be built.
  */
 
 const FOLDER = import.meta.dirname;
@@ -35,7 +35,7 @@ function build(program: Program): boolean {
   say(`${program.name} ${program.version}: being built …`);
   const startedAt = performance.now();
   const kept = cacheFolder(program);
-  const fresh = `${kept}.part`; // a build that was interrupted leaves nothing that looks finished
+  const fresh = `${kept}.part`; // an interrupted build leaves nothing that looks finished
   rmSync(fresh, { recursive: true, force: true });
   mkdirSync(fresh, { recursive: true });
   // Two compilers at a time: the largest packages take 1.5 GB each.

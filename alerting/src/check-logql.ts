@@ -2,8 +2,8 @@ import { parser } from '@grafana/lezer-logql';
 import type { SyntaxNode, Tree } from '@lezer/common';
 
 /**
- * Problems of a LogQL expression; empty when the log store would take it.
- * @param kind what it has to be: rules must be `metric` queries, log panels `log` queries
+ * Problems of a LogQL expression; empty when the log store would accept it.
+ * @param kind the required kind: rules must be `metric` queries, log panels `log` queries
  */
 export function findLogqlProblems(expr: string, kind: 'metric' | 'log'): string[] {
   const tree = parser.parse(expr);

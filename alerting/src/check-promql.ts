@@ -5,7 +5,7 @@ import { parser } from '@prometheus-io/lezer-promql';
 export interface MetricSelector {
   metric: string;
   labels: string[];
-  /** Each value that a label is compared with; none of a pattern that is more than a list of words. */
+  /** Each value that a label is compared with; none for a pattern that is not a plain list of words. */
   values: { label: string; value: string }[];
 }
 

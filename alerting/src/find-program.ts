@@ -4,7 +4,7 @@ import { delimiter, join } from 'node:path';
 /**
  * Finds a program that a check needs.
  *
- * Where it is absent the check must say what it did not check; in CI it must be present.
+ * If it is absent, the check must say what it did not check; in CI it must be present.
  * @param unchecked what goes unchecked without it
  * @returns its path, or undefined outside CI
  * @throws in CI when it is absent

@@ -72,7 +72,7 @@ const FOREIGN_METRICS: Record<string, string[]> = {
   loki_write_sent_entries_total: ['host'],
 };
 
-/** The values that a label of a metric can have, by both names, where the service knows them all from its start. */
+/** The values that a label of a metric can have, by both names, if the service knows them all from its start. */
 export type LabelValues = Map<string, Set<string>>;
 
 /** @param registry the service's own; its counters begin with every value that they can have */

@@ -20,24 +20,24 @@ export interface ChannelMessage {
   attachments: { title: string; text: string }[];
 }
 
-/** A channel that keeps what it is sent. */
+/** A channel that keeps the messages it receives. */
 export interface LocalChannel extends LocalProgram {
   received: ChannelMessage[];
-  /** The next message that was not yet taken, as soon as there is one. */
+  /** The next unread message, as soon as there is one. */
   nextMessage(): Promise<ChannelMessage>;
 }
 
 /**
  * Starts a real Alertmanager on this machine.
- * @param options.config the configuration as the cluster has it; only the path of the secret is made a local one
- * @param options.intervals other waiting times than the configuration's, such as `{ group_interval: '1s' }`
+ * @param options.config the configuration as the cluster has it; only the secret's path becomes a local one
+ * @param options.intervals overrides of the configuration's waiting times, such as `{ group_interval: '1s' }`
  */
 export async function startAlertmanager(options: {
   program: string;
   folder: string;
   config: object;
   webhookUrl: string;
-  /** Where Watchdog is sent; nowhere unless given. */
+  /** Where Watchdog is sent; nowhere by default. */
   heartbeatUrl?: string;
   intervals?: Record<string, string>;
 }): Promise<LocalProgram> {
@@ -79,8 +79,8 @@ export function withHeartbeatAddress(config: object, heartbeatUrl = 'http://127.
 /**
  * Starts a real Prometheus on this machine, which scrapes and evaluates every second.
  * @param options.targets host:port of processes that are scraped as job `activity-sync`
- * @param options.otherJobs host:port of what else is scraped, by job
- * @param options.rules loaded with every minute in them made a second, so that a test need not wait
+ * @param options.otherJobs host:port of other scrape targets, by job
+ * @param options.rules loaded with minutes shortened to seconds, so that a test need not wait
  * @param options.alertmanagerUrl where alerts go
  */
 export async function startPrometheus(options: {

@@ -18,7 +18,7 @@ export interface RuleGroup {
   rules: Rule[];
 }
 
-/** One file of alerting/rules. Rules over logs stand in LogQL, all others in PromQL. */
+/** One file of alerting/rules. Log rules are in LogQL, all others in PromQL. */
 export interface RuleFile {
   name: string;
   language: 'promql' | 'logql';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { renderManifests } from './render-manifests.ts';
 import { readRuleFiles } from './rule-files.ts';
 
-/** Writes alerting/manifests anew from alerting/rules. */
+/** Regenerates alerting/manifests from alerting/rules. */
 export function writeManifests(): void {
   const folder = join(import.meta.dirname, '../manifests');
   for (const file of readdirSync(folder)) rmSync(join(folder, file));

@@ -2,7 +2,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-/** A module that runs itself again, in a process of its own, so that its work is not done in the measured one. */
+/** A module that runs itself again, in a process of its own, so that its work does not burden the measured one. */
 export interface OtherSelf {
   /** The next message it sends. @throws when it ends instead */
   nextMessage<Message>(): Promise<Message>;
@@ -12,7 +12,7 @@ export interface OtherSelf {
   stop(): Promise<void>;
 }
 
-/** @param moduleUrl import.meta.url of the module, which finds out by runsAsOtherSelf on which side it is */
+/** @param moduleUrl import.meta.url of the module, which calls runsAsOtherSelf to know its side */
 export function startOtherSelf(
   moduleUrl: string,
   args: readonly string[] = [],
@@ -41,7 +41,7 @@ export function startOtherSelf(
   };
 }
 
-/** Whether this process is the one that startOtherSelf started. It ends when the other side says so, or is gone. */
+/** Whether this process is the one that startOtherSelf started. It ends on the other side's request, or with it. */
 export function runsAsOtherSelf(moduleUrl: string): boolean {
   if (!process.send || process.argv[1] !== fileURLToPath(moduleUrl)) return false;
   process.on('disconnect', () => process.exit(0));

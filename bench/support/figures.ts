@@ -21,7 +21,7 @@ export function printTable(rows: readonly (readonly (string | number)[])[]): voi
     );
 }
 
-/** Prints a goal with whether this run met it; a missed one lets the process end with 1. @returns whether */
+/** Prints a goal with whether this run met it; a missed one makes the process exit with 1. @returns whether */
 export function printGoal(what: string, met: boolean): boolean {
   if (!met) process.exitCode = 1;
   console.log(`${met ? 'met   ' : 'MISSED'}  ${what}`);

@@ -83,7 +83,7 @@ export interface WindowUse {
 }
 
 /**
- * Lets whole windows pass, and reads the provider's log of them. The window under way and the next one are
+ * Lets whole windows pass, and reads the provider's log of them. The current window and the next one are
  * left out: the burst of a start near a window rollover is charged to both.
  * @param during is run in each window, somewhere in its middle
  */

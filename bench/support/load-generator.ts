@@ -54,7 +54,7 @@ async function generate(load: Load): Promise<LoadResult> {
         port: load.port,
         host: '127.0.0.1',
         noDelay: true,
-        // One buffer for every answer: what the generator does not take is left to the server.
+        // One buffer for every answer: what the generator does not use is left to the server.
         onread: {
           buffer: Buffer.alloc(16 * 1024),
           callback: (length, buffer) => {

@@ -3,7 +3,7 @@ import { runsAsOtherSelf, startOtherSelf } from './child-process.ts';
 
 const QUEUE = 'no-op';
 
-/** pg-boss as it comes, in a process of its own: loops over fetch and complete, with nothing between. */
+/** Plain pg-boss, in a process of its own: loops over fetch and complete, with nothing in between. */
 export interface NoopDrain {
   /** Inserts jobs and drains them. @returns how long the drain took, in milliseconds */
   run(jobs: number): Promise<number>;

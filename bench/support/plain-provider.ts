@@ -65,7 +65,7 @@ export async function startPlainProvider(): Promise<PlainProvider> {
 // The other side: this same file as the child process.
 if (runsAsOtherSelf(import.meta.url)) {
   const answers = await answersOfTheSimulator();
-  let calls = 0; // ever: what the provider counts
+  let calls = 0; // in total: what the provider counts
   let arrived = 0; // since the last time that arrivals resolved
   let wanted = Number.POSITIVE_INFINITY;
   const tellWhenArrived = () => {

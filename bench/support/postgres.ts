@@ -14,7 +14,7 @@ export interface BenchPostgres {
   stop(): Promise<void>;
 }
 
-/** Starts one; or uses the server of BENCH_DATABASE_URL as it is, whose user must be allowed to create databases. */
+/** Starts one; or uses the server of BENCH_DATABASE_URL unchanged, whose user must be allowed to create databases. */
 export async function startBenchPostgres(flags: readonly string[] = []): Promise<BenchPostgres> {
   const server = await startServer(flags);
   const run = randomBytes(4).toString('hex');
@@ -63,8 +63,8 @@ async function startServer(flags: readonly string[]): Promise<{ adminUrl: string
 const LOG_SEGMENTS = 40;
 
 /**
- * Leaves the server with segments of its log to use again, as one has that was up for a while. A new server
- * makes each of them as it goes, 16 MB of zeros, while every commit waits.
+ * Leaves the server with WAL segments to recycle, like one that has been up for a while. A new server
+ * creates each of them when needed, 16 MB of zeros, while every commit waits.
  */
 async function fillLog(connectionString: string): Promise<void> {
   for (let n = 0; n < LOG_SEGMENTS; n += 1) {

@@ -28,7 +28,7 @@ export async function connectAthletes(database: Database, athletes: readonly Ben
 }
 
 /**
- * Asks for a fetch of every activity, in turn over the athletes. All jobs appear at once, in tables that are
+ * Requests a fetch of every activity, alternating over the athletes. All jobs appear at once, in tables that are
  * analysed, as autovacuum does within a minute of so many changes.
  */
 export async function requestAll(

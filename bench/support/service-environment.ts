@@ -1,6 +1,6 @@
 import { ENCRYPTION_KEY } from './seed-jobs.ts';
 
-/** The environment of a service process under measurement: production's defaults but for what is given. */
+/** The environment of a service process under measurement: production's defaults except for what is given. */
 export function serviceEnvironment(databaseUrl: string, port: number, overrides: Record<string, string>) {
   return {
     NODE_ENV: 'production',

@@ -27,7 +27,7 @@ export interface SimulatorProcess {
   url: string;
   /** Adds an athlete for each count, with that many activities. */
   addAthletes(counts: number[]): Promise<BenchAthlete[]>;
-  /** The counted calls since the last time this was asked. */
+  /** The counted calls since the previous request. */
   takeCalls(): Promise<LoggedCall[]>;
   /** Resolves when so many calls have arrived since the log was last taken. @throws after five minutes */
   arrivals(count: number): Promise<void>;

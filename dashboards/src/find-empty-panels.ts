@@ -13,9 +13,9 @@ export interface EmptyQuery {
 const STEP_SECONDS = 15;
 
 /**
- * Evaluates the metric queries of a dashboard on a real Prometheus over the time that just went by.
+ * Evaluates the metric queries of a dashboard on a real Prometheus over the most recent time.
  * @param options.rangeSeconds how far back
- * @param options.window what stands for Grafana's windows, such as `1m`
+ * @param options.window what replaces Grafana's windows, such as `1m`
  */
 export async function findEmptyQueries(
   file: string,

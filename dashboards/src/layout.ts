@@ -18,12 +18,12 @@ const ROW_WIDTH = 24;
 /** The value of both variables when a dashboard is opened for the first time. */
 const DEFAULT_SCOPE = 'activity-sync';
 
-/** Marks on each chart: when pods of another image came, and while an alert fired, those without a namespace included. */
+/** Annotations on each chart: new images, and firing alerts, including those without a namespace. */
 const ANNOTATIONS = [
   annotation(
     'Deployments',
     'blue',
-    // An image that was not there two minutes ago; a restart or a further replica is no deployment.
+    // An image that was not there two minutes ago; a restart or another replica is not a deployment.
     'count by (image) (kube_pod_container_info{namespace=~"$namespace",container="activity-sync"}) unless count by (image) (kube_pod_container_info{namespace=~"$namespace",container="activity-sync"} offset 2m)',
     '{{image}}',
   ),
@@ -40,13 +40,13 @@ export interface Row {
   panels: PlacedPanel[];
 }
 
-/** A dashboard as it is in a file: with the inputs that Grafana asks for when it is imported by hand. */
+/** A dashboard as it is in a file: with the inputs that Grafana requests when it is imported manually. */
 export type DashboardFile = Dashboard & { __inputs: object[]; __requires: object[] };
 
 /**
  * Lays out rows of panels, each row under its title, and numbers the panels.
  *
- * The data sources are variables of the dashboard. An import by hand fills them from the inputs; a dashboard that the
+ * The data sources are variables of the dashboard. A manual import fills them from the inputs; a dashboard that the
  * sidecar loads takes the first data source of the type. Flux fills in nothing here, so the address of the runbooks
  * is taken from the settings when the file is written.
  */

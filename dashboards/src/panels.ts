@@ -76,8 +76,8 @@ export function chart(
 }
 
 /**
- * One figure, green until `warn`, yellow until `bad`, then red; with `isLowBad` the other way round. Asked for as it
- * is now: of a time span Grafana would show the last value that there was, however long ago.
+ * One figure, green until `warn`, yellow until `bad`, then red; with `isLowBad` the other way round. An instant query:
+ * for a time range Grafana would show the last value in it, however old.
  */
 export function figure(
   text: PanelText,

@@ -2,7 +2,7 @@ import { parser } from '@prometheus-io/lezer-promql';
 
 /** Metrics of the service's own processes, which a scrape gives a namespace and a job. */
 const OF_A_PROCESS = /^(activity_sync_|nodejs_|process_)/;
-/** What rules make of them, which has the namespace alone. */
+/** What rules make of them, which has only the namespace. */
 const OF_A_RULE = /^activity_sync:/;
 
 /**
@@ -12,7 +12,7 @@ const OF_A_RULE = /^activity_sync:/;
  */
 export function scoped(expr: string): string {
   const insertions: { at: number; text: string }[] = [];
-  // Grafana's windows are no PromQL: a duration of the same length stands in for each.
+  // Grafana's windows are no PromQL: a duration of the same length replaces each.
   const parsable = expr.replaceAll(/\$__\w+/g, (variable) => `${'1'.repeat(variable.length - 1)}s`);
   parser.parse(parsable).iterate({
     enter(node) {

@@ -5,7 +5,7 @@ import { alertsAndLogs, runtime } from './service/process-panels.ts';
 import { pollingAndThumbnails, provider } from './service/provider-panels.ts';
 import { queue } from './service/queue-panels.ts';
 
-/** The dashboard of the service, in the order of an activity's way: delivery, queue, provider, store, thumbnail. */
+/** The dashboard of the service, in the order of an activity's path: delivery, queue, provider, store, thumbnail. */
 export function serviceDashboard(): DashboardFile {
   return layOut(
     {

@@ -5,7 +5,7 @@ import { parse, stringify } from 'yaml';
 import { fillIn, readLayers, readSettings } from './read-layers.ts';
 
 /**
- * Writes what a cluster without Flux takes into a new folder: k8s/kustomization.yaml and its layers with the settings
+ * Writes what a cluster without Flux needs into a new folder: k8s/kustomization.yaml and its layers with the settings
  * filled in, and the values of each chart. Prints the commands of kubectl and Helm that apply them, in their order.
  */
 

@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import { readSettings } from './read-layers.ts';
 import { UptimeKuma, UptimeKumaError, type UptimeMonitor, type UptimeNotification } from './uptime-kuma.ts';
 
-/** What the uptime monitor should watch, and where it tells. */
+/** What the uptime monitor should watch, and where it sends alerts. */
 export interface UptimeState {
   notification: { name: string; webhookUrl: string };
   monitors: { name: string; url: string; intervalSeconds: number }[];
@@ -39,7 +39,7 @@ const USAGE = `Brings the uptime monitor to the state of k8s/monitoring/uptime-m
  * Brings Uptime Kuma to a declared state: the account on a first visit, the notification, and one HTTP(s) monitor for
  * each site with the notification enabled. What it does not declare stays untouched, and nothing is deleted.
  * @returns one sentence for each change; empty when all was as declared
- * @throws UptimeKumaError when Uptime Kuma refuses, or when a declared name stands there twice
+ * @throws UptimeKumaError when Uptime Kuma refuses, or when a declared name exists there twice
  */
 export async function provisionUptime(
   server: { url: string; username: string; password: string; timeoutMs?: number },
@@ -115,7 +115,7 @@ function newMonitor({ name, interval, fields }: WantedMonitor, notificationId: n
     interval,
     retryInterval: interval,
     resendInterval: 0,
-    // A request may fail once. A heartbeat is sent three times within its interval already.
+    // A request may fail once. A heartbeat is already sent three times within its interval.
     maxretries: fields.type === 'http' ? 1 : 0,
     timeout: Math.round(interval * 0.8),
     maxredirects: 10,

@@ -36,7 +36,7 @@ export function readLayers(settings = readSettings()): Layer[] {
   });
 }
 
-/** Fills in `${NAME}` as Flux does. @throws when a name is no setting */
+/** Fills in `${NAME}` as Flux does. @throws when a name is not a setting */
 export function fillIn(text: string, settings: Record<string, string>): string {
   return text.replaceAll(/\$\{(\w+)\}/g, (_, name: string) => {
     const value = settings[name];

@@ -1,6 +1,6 @@
 import type { Resource } from './read-layers.ts';
 
-/** Where the schema of a resource comes from; kinds that nobody publishes a package for have none. */
+/** Where the schema of a resource comes from; kinds without a published package have none. */
 const PACKAGES: Record<string, string> = {
   v1: 'kubernetes-models',
   'apps/v1': 'kubernetes-models',
@@ -26,7 +26,7 @@ export function modelModule({ apiVersion, kind }: Resource): string | undefined 
   return `${name}/${apiVersion}/${kind}`;
 }
 
-/** What the schema of a resource's kind has against it; empty when it fits. Keys that it does not know pass here. */
+/** The errors of a resource by its kind's schema; empty when it is valid. Unknown keys are accepted here. */
 export async function findSchemaProblems(resource: Resource): Promise<string[]> {
   const module = modelModule(resource);
   if (module === undefined) return [];

@@ -1,9 +1,9 @@
 -- The token bucket: a window's calls, counted as the provider counts them.
 
--- The row as it stands at p_at: windows and days that have passed are rolled over. Reads nothing,
+-- The row as of p_at: windows and days that have passed are rolled over. Reads nothing,
 -- writes nothing. A reduced capacity recovers by a tenth of the configured one for each clean window. A window more
--- than one ahead was begun by a clock that has been set back since: what was counted then, and a 429 of then, would keep
--- the budget closed until that time comes. The provider's own figures tell what is left of the window of now.
+-- than one in the future was opened by a clock that has since been set back: its count, and a 429 then, would keep
+-- the budget closed until that time. The provider's own figures say what is left of the current window.
 CREATE OR REPLACE FUNCTION budget_at(b rate_budget, p_at timestamptz) RETURNS rate_budget LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
@@ -49,7 +49,7 @@ $$;
 CREATE OR REPLACE FUNCTION budget_capacity(b rate_budget) RETURNS integer LANGUAGE sql IMMUTABLE
 AS $$ SELECT least(b.capacity, b.provider_limit, b.reduced_capacity) $$;
 
--- What manual and polling may use of so many calls: the last tenth is kept for webhooks.
+-- How many of the calls manual and polling may use: the last tenth is kept for webhooks.
 CREATE OR REPLACE FUNCTION background_share(p_calls integer) RETURNS integer LANGUAGE sql IMMUTABLE
 AS $$ SELECT CASE WHEN p_calls >= 1 THEN greatest(floor(p_calls * 0.9)::integer, 1) ELSE p_calls END $$;
 
@@ -57,13 +57,13 @@ AS $$ SELECT CASE WHEN p_calls >= 1 THEN greatest(floor(p_calls * 0.9)::integer,
 CREATE OR REPLACE FUNCTION budget_next_day(b rate_budget) RETURNS timestamptz LANGUAGE sql IMMUTABLE
 AS $$ SELECT ((b.day + 1)::timestamp AT TIME ZONE 'UTC') + b.guard_ms * interval '1 ms' $$;
 
--- Until when nobody may make a call: a 429, or the limit of the UTC day.
+-- Until when no process may make a call: a 429, or the limit of the UTC day.
 CREATE OR REPLACE FUNCTION budget_blocked_until(b rate_budget) RETURNS timestamptz LANGUAGE sql IMMUTABLE
 AS $$ SELECT greatest(b.blocked_until, CASE WHEN b.daily_used >= b.daily_limit THEN budget_next_day(b) END) $$;
 
 -- When the next call for this reason may be made; p_at or earlier means now. b must be rolled over.
 --   * the last tenth of a window, and of a day, is kept for webhooks; manual and polling are spread over the window
---   * the provider's clock may differ from ours by guard_ms: a call near the turn of the window can
+--   * the provider's clock may differ from ours by guard_ms: a call near the rollover of the window can
 --     count in either one, so it needs room in both
 CREATE OR REPLACE FUNCTION budget_opens_at(b rate_budget, p_reason text, p_at timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE
 AS $$
@@ -93,7 +93,7 @@ BEGIN
 END
 $$;
 
--- The budget, for one who may change it: under the advisory lock until the transaction ends.
+-- The budget, for a caller that changes it: under the advisory lock until the transaction ends.
 CREATE OR REPLACE FUNCTION lock_budget() RETURNS rate_budget LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -105,7 +105,7 @@ BEGIN
 END
 $$;
 
--- Writes the budget back, under its lock. What is configured is left as it is.
+-- Writes the budget, under its lock. Configured values do not change.
 CREATE OR REPLACE FUNCTION save_budget(b rate_budget) RETURNS boolean LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
@@ -127,8 +127,8 @@ BEGIN
 END
 $$;
 
--- Counts a call that was found open. It reaches the provider up to lag_ms later, so one before the turn of
--- the window is charged to the next window as well. Writes nothing.
+-- Counts a call that was found open. It reaches the provider up to lag_ms later, so one just before the
+-- rollover is charged to the next window as well. Writes nothing.
 CREATE OR REPLACE FUNCTION spend_call(b rate_budget, p_reason text, p_at timestamptz) RETURNS rate_budget LANGUAGE plpgsql STABLE
 AS $$
 BEGIN
@@ -147,7 +147,7 @@ END
 $$;
 
 -- Takes one call out of the budget. One round trip; a refusal writes nothing.
--- Returns null when granted, else when to ask again.
+-- Returns null when granted, else when to try again.
 CREATE OR REPLACE FUNCTION take_budget(p_reason text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -171,7 +171,7 @@ END
 $$;
 
 -- The same as a transaction of its own: the answer need not wait for the disk, since the provider's
--- own usage figures bring back what a crash of the database would forget.
+-- own usage figures restore what a crash of the database would lose.
 CREATE OR REPLACE FUNCTION take_budget_at_once(p_reason text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
@@ -180,7 +180,7 @@ BEGIN
 END
 $$;
 
--- Makes a call good again that was granted at p_granted_at and has not left yet: it is still charged to the
+-- Renews a call that was granted at p_granted_at and has not left yet: it is still charged to the
 -- window that it would count in now, or another call is taken. opens_at as take_budget_at_once returns it.
 CREATE OR REPLACE FUNCTION renew_grant(p_reason text, p_granted_at timestamptz, OUT opens_at timestamptz, OUT taken boolean)
 LANGUAGE plpgsql VOLATILE
@@ -209,8 +209,8 @@ END
 $$;
 
 -- The provider's own figures correct the bucket upwards: others may use the same credentials. p_age_ms:
--- how long ago the call left that was answered. Near the turn of a window or of a day the answer may
--- speak of the other one, and is left alone.
+-- how long ago the answered call left. Near the rollover of a window or of a day the answer may
+-- be about the other one, and is ignored.
 CREATE OR REPLACE FUNCTION correct_budget(p_limit integer, p_used integer, p_daily_limit integer, p_daily_used integer, p_age_ms integer)
 RETURNS void LANGUAGE plpgsql VOLATILE
 AS $$
@@ -239,7 +239,7 @@ BEGIN
   b.daily_limit := coalesce(p_daily_limit, b.daily_limit);
   IF p_used > b.used AND v_left >= b.window_start + v_guard
     AND v_now < b.window_start + b.interval_ms * interval '1 ms' - v_guard THEN
-    -- Somebody else spends too. Of our own calls those under way may not be in the provider's figure yet.
+    -- Another client spends too. Our own running calls may not be in the provider's figure yet.
     b.used := p_used + (SELECT count(*) FROM fetch_queue() f WHERE f.running);
   END IF;
   IF p_daily_used > b.daily_used AND v_left >= v_midnight + v_guard AND v_now < v_midnight + interval '1 day' - v_guard THEN
@@ -249,7 +249,7 @@ BEGIN
 END
 $$;
 
--- A 429: every replica stops for p_wait_ms (null: until the window turns), a day at most. Capacity is
+-- A 429: every replica stops for p_wait_ms (null: until the window's rollover), a day at most. Capacity is
 -- halved, once a window and never under a tenth of the configured one. Returns until when.
 CREATE OR REPLACE FUNCTION block_budget(p_wait_ms bigint, p_why text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE
 AS $$

@@ -1,14 +1,14 @@
 -- The feed of changes: recorded in the transaction that makes them true, numbered when it commits.
 
--- Numbers a change when its transaction commits. Whoever commits later is numbered later: a reader who has seen a
--- position has seen every smaller one.
+-- Numbers a change when its transaction commits. A transaction that commits later is numbered later: a reader who has
+-- seen a position has seen every smaller one.
 CREATE OR REPLACE FUNCTION number_change() RETURNS trigger LANGUAGE plpgsql
 AS $$
 DECLARE
   v_last bigint;
 BEGIN
-  -- Fires for each change, and the first time numbers all of the transaction: nobody else's are seen without a number.
-  -- One that the same transaction erased again is none.
+  -- Fires for each change; the first call numbers all changes of the transaction, the only unnumbered ones visible.
+  -- A change that the same transaction erased again does not count.
   PERFORM FROM change WHERE id = NEW.id AND position IS NULL;
   IF FOUND THEN
     UPDATE change_feed SET position = position + (SELECT count(*) FROM change WHERE position IS NULL) RETURNING position INTO v_last;
@@ -38,7 +38,7 @@ AS $$
   ORDER BY c.n
 $$;
 
--- Every way in which an activity is stored, replaced or removed is a change; fetched again as it was, it is none. An
+-- Storing, replacing or removing an activity is a change; a re-fetch without a difference is none. An
 -- erasure removes these changes again, and leaves its own.
 CREATE OR REPLACE FUNCTION record_activity_changes() RETURNS trigger LANGUAGE plpgsql
 AS $$

@@ -1,6 +1,6 @@
 -- Begins the run of a job that pg-boss has just handed out from the lane p_lane, in the same transaction: one call is
 -- taken out of the budget and the athlete is held for p_hold_ms where the provider must be called, the lane is due again
--- when more waits in it, and the claim names its process. No row: the job's request is gone. opens_at not null: the
+-- when more waits in it, and the claim names its process. No row: the job's request no longer exists. opens_at not null: the
 -- budget has closed in the meantime, and the caller rolls back.
 CREATE OR REPLACE FUNCTION begin_run(p_job uuid, p_lane integer, p_process integer, p_hold_ms integer)
 RETURNS TABLE (opens_at timestamptz, job_id bigint, activity_id bigint, athlete_id bigint, reason text, force boolean, aspect event_aspect,

@@ -28,7 +28,7 @@ BEGIN
 END
 $$;
 
--- Not DELETE: it would not see the sums of a compaction that ends meanwhile.
+-- Not DELETE: it would not see the sums of a compaction that ends while it runs.
 CREATE OR REPLACE FUNCTION forget_job_counts() RETURNS trigger LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -46,7 +46,7 @@ CREATE OR REPLACE TRIGGER count_removed AFTER DELETE ON activity_fetch_job REFER
 CREATE OR REPLACE TRIGGER count_truncated AFTER TRUNCATE ON activity_fetch_job
   FOR EACH STATEMENT EXECUTE FUNCTION forget_job_counts();
 
--- Two at once are no harm: each row is folded by one of them.
+-- Two at once do no harm: each row is folded by one of them.
 CREATE OR REPLACE FUNCTION compact_job_counts() RETURNS void LANGUAGE sql VOLATILE
 AS $$
   WITH folded AS (DELETE FROM job_count RETURNING reason, outcome, jobs)

@@ -48,7 +48,7 @@ AS $$
   ORDER BY j.priority DESC, j.created_on, j.start_after
 $$;
 
--- The withdrawals of access that wait for their next try, since the provider neither accepted nor refused the token.
+-- The deauthorisations that wait for their next attempt, since the provider neither accepted nor refused the token.
 CREATE OR REPLACE FUNCTION unconfirmed_deauthorizations() RETURNS integer LANGUAGE sql STABLE
 AS $$ SELECT count(*)::integer FROM pgboss.job j WHERE j.name = 'deauthorization' AND j.state = 'retry' $$;
 

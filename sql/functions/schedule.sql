@@ -2,8 +2,8 @@
 
 -- The next lane by priority, by sync_clock(): deletions, then webhook, manual and polling jobs as far as the budget is
 -- open for them and no operator has paused them; within a reason the lane that has been due for longest. Locks the
--- athlete's row and returns the lane, or (lane null) when to ask again and what for. Writes nothing. An athlete whom
--- another transaction has locked is passed over.
+-- athlete's row and returns the lane, or (lane null) when to try again and what for. Writes nothing. An athlete whom
+-- another transaction has locked is skipped.
 CREATE OR REPLACE FUNCTION next_lane(OUT lane integer, OUT reason text, OUT wait_ms double precision, OUT waits_for text)
 LANGUAGE plpgsql VOLATILE
 AS $$
@@ -20,18 +20,18 @@ BEGIN
   SELECT * INTO b FROM rate_budget;
   b := budget_at(b, v_now);
   FOREACH reason IN ARRAY ARRAY['delete', 'webhook', 'manual', 'polling'] LOOP
-    -- A deletion needs no call, and goes on.
+    -- A deletion needs no call, and continues.
     CONTINUE WHEN reason <> 'delete' AND v_paused && ARRAY[reason, 'all'];
     v_opens := CASE WHEN reason = 'delete' THEN '-infinity' ELSE budget_opens_at(b, reason, v_now) END;
     IF v_opens <= v_now THEN
-      -- The athletes in cooldown that are stepped over are those called within one cooldown, not those that wait.
+      -- Only athletes called within one cooldown are skipped here, not all that wait.
       SELECT l.lane INTO lane FROM lane l JOIN athlete_schedule s ON s.athlete_id = l.athlete_id
       WHERE l.reason = next_lane.reason AND l.due_at <= v_now AND (l.reason = 'delete' OR s.cooldown_until <= v_now)
       ORDER BY l.due_at LIMIT 1 FOR UPDATE OF s SKIP LOCKED;
       IF FOUND THEN
         RETURN;
       END IF;
-      -- Those due now are in cooldown, or locked for the moment; the others come later.
+      -- Those due now are in cooldown, or locked at the moment; the others come later.
       SELECT least(
         (SELECT min(greatest(s.cooldown_until, v_retry)) FROM lane l JOIN athlete_schedule s ON s.athlete_id = l.athlete_id
          WHERE l.reason = next_lane.reason AND l.due_at <= v_now),
@@ -50,7 +50,7 @@ BEGIN
 END
 $$;
 
--- Wakes every lane that has waiting jobs and no due time: the safety net under all who write due times. Walks the lanes,
+-- Wakes every lane that has waiting jobs and no due time: the safety net for every writer of due times. Walks the lanes,
 -- not the jobs. Returns how many it woke; more than none says that something was missed.
 CREATE OR REPLACE FUNCTION wake_forgotten_lanes() RETURNS integer LANGUAGE plpgsql VOLATILE
 AS $$

@@ -18,7 +18,7 @@ export interface TestAlert {
  * @param options.now the time, in milliseconds since the epoch
  * @param options.lastsMs after which it counts as resolved
  * @returns the alert as it was sent
- * @throws when the Alertmanager does not answer or does not take it
+ * @throws when the Alertmanager does not answer or refuses it
  */
 export async function sendTestAlert(
   url: string,
@@ -32,7 +32,7 @@ export async function sendTestAlert(
     },
     annotations: {
       summary: 'Test of the alert path',
-      description: 'Somebody tests whether alerts reach this channel. Nothing is wrong.',
+      description: 'An operator is testing whether alerts reach this channel. Nothing is wrong.',
     },
     startsAt: new Date(options.now).toISOString(),
     endsAt: new Date(options.now + options.lastsMs).toISOString(),
@@ -67,8 +67,8 @@ export async function runAlertTest(args: string[], print: (line: string) => void
   try {
     const alert = await sendTestAlert(values.url, { now: Date.now(), lastsMs: 5 * 60_000 });
     print(`Sent ${alert.labels.alertname} to ${values.url}.`);
-    print(`Expect it in the channel within ${GROUP_WAIT_SECONDS} seconds, and its resolution about ten minutes later.`);
-    print('Nothing arrives: docs/runbooks/platform.md#alertdeliveryfailing');
+    print(`Expect it in the channel within ${GROUP_WAIT_SECONDS} seconds, resolved about ten minutes later.`);
+    print('If nothing arrives: docs/runbooks/platform.md#alertdeliveryfailing');
     return 0;
   } catch (error) {
     print((error as Error).message);

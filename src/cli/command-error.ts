@@ -1,7 +1,7 @@
 /** Exit codes of the command line. */
 export const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 
-/** A command that cannot do what it was asked, for a foreseen reason; the message says what to do. */
+/** A command that cannot do its work, for a foreseen reason; the message says what to do. */
 export class CommandError extends Error {
   override name = 'CommandError';
   readonly exitCode: number;

@@ -36,7 +36,7 @@ export function addJobsCommands(program: Command, terminal: Terminal): void {
 
   withFilter(jobs.command('list').description('statistics of the queue, and jobs, newest first'), [...STATUSES])
     .option('--limit <n>', 'how many, 1 to 200', '20')
-    .option('--cursor <cursor>', 'go on where a page ended')
+    .option('--cursor <cursor>', 'continue after the previous page')
     .addHelpText(
       'after',
       '\nExamples:\n  npm run jobs -- list --status failed\n  npm run jobs -- list --athlete 1234 --json',
@@ -54,16 +54,16 @@ export function addJobsCommands(program: Command, terminal: Terminal): void {
           .map(([status, count]) => `${status} ${count}`)
           .join('   '),
       );
-      terminal.print(page.jobs.length === 0 ? 'No job fits.' : `\n${tableOf(page.jobs)}`);
+      terminal.print(page.jobs.length === 0 ? 'No job matches.' : `\n${tableOf(page.jobs)}`);
       if (page.nextCursor) terminal.note(`\nMore: --cursor ${page.nextCursor}`);
     });
 
-  withFilter(jobs.command('retry').description('run a finished job again, or all that fit'), ['failed', 'done'])
+  withFilter(jobs.command('retry').description('retry a finished job, or all that match'), ['failed', 'done'])
     .argument('[jobId]', 'one job')
     .addHelpText('after', '\nExamples:\n  npm run jobs -- retry 17\n  npm run jobs -- retry --status failed')
     .action(async (jobId: string | undefined, options: FilterOptions) => {
       if ((jobId === undefined) === (options.status === undefined))
-        throw new CommandError('Give either a job id, or --status failed (or done) for all that fit.', EXIT.usage);
+        throw new CommandError('Give either a job id, or --status failed (or done) for all that match.', EXIT.usage);
       refuseFilterOfOne(jobId, options);
       const service = await mustFindService(options.url);
       if (jobId !== undefined) {
@@ -74,11 +74,11 @@ export function addJobsCommands(program: Command, terminal: Terminal): void {
       }
       const { retried } = await service.send<{ retried: number }>('POST', `${PATH}/retry${queryOf(options)}`);
       if (options.json) terminal.printJson({ retried });
-      else terminal.print(`${retried} ${retried === 1 ? 'job runs' : 'jobs run'} again.`);
+      else terminal.print(`${retried} ${retried === 1 ? 'job' : 'jobs'} retried.`);
     });
 
-  withFilter(jobs.command('purge').description('delete all jobs of a status that fit'), [...STATUSES])
-    .option('--older-than <hours>', 'only jobs last updated longer ago')
+  withFilter(jobs.command('purge').description('delete all jobs with a status that match'), [...STATUSES])
+    .option('--older-than <hours>', 'only jobs last updated more than this long ago')
     .addHelpText('after', '\nExample:\n  npm run jobs -- purge --status done --older-than 48')
     .action(async (options: FilterOptions & { olderThan?: string }) => {
       if (options.status === undefined) throw new CommandError('Say which jobs: --status.', EXIT.usage);
@@ -92,7 +92,7 @@ export function addJobsCommands(program: Command, terminal: Terminal): void {
     });
 }
 
-// Passed over in silence, a filter would be believed.
+// A filter that is silently ignored would seem to apply.
 function refuseFilterOfOne(jobId: string | undefined, options: FilterOptions): void {
   const given = (['athlete', 'activity', 'reason'] as const).filter((name) => options[name] !== undefined);
   if (jobId !== undefined && given.length > 0)

@@ -18,7 +18,7 @@ const ENV_FILE = '.env';
 
 /** The command line. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration. */
 async function main(): Promise<void> {
-  // What is set in the environment wins over the file.
+  // The environment overrides the file.
   if (existsSync(ENV_FILE)) process.loadEnvFile(ENV_FILE);
   const terminal = openTerminal();
   const program = new Command('activity-sync')
@@ -42,7 +42,7 @@ async function main(): Promise<void> {
 }
 
 function report(error: unknown, terminal: Terminal): number {
-  // Commander has said what was wrong already.
+  // Commander has already said what was wrong.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   const { message } = error as Error;
   if (error instanceof ConfigError) {
@@ -58,7 +58,7 @@ const FORESEEN = [CommandError, ProviderError, MigrationError, EmbeddedPostgresE
 function messageOf(error: unknown): string {
   const { message, code, stack } = error as Error & { code?: unknown };
   if (FORESEEN.some((kind) => error instanceof kind)) return message;
-  // A database that is away or refuses: its message suffices.
+  // A database that is unreachable or refuses: its message suffices.
   if (typeof code === 'string') return `the database or network refused: ${message || code}`;
   return stack ?? message;
 }

@@ -5,7 +5,7 @@ import { migrate } from '../infra/migrate.ts';
 import { openStorage } from '../infra/storage.ts';
 import type { Terminal } from './terminal.ts';
 
-/** `migrate`: needs the database alone, none of the provider's variables. */
+/** `migrate`: needs only the database, none of the provider's variables. */
 export function addMigrateCommand(program: Command, terminal: Terminal): void {
   program
     .command('migrate')

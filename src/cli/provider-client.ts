@@ -5,7 +5,7 @@ import { THIS_RELEASE } from '../infra/schema/release.ts';
 import { createProvider, type Provider } from '../provider/client.ts';
 import { createTransport } from '../provider/transport.ts';
 
-/** The provider, asked from here, without a running service. */
+/** The provider, called directly, without a running service. */
 export interface DirectProvider {
   provider: Provider;
   subscriptions: Subscriptions;
@@ -15,7 +15,7 @@ export interface DirectProvider {
 }
 
 /**
- * Opens the way to the provider with the configured credentials. What is created, listed or deleted is
+ * Connects to the provider with the configured credentials. What is created, listed or deleted is
  * recorded in the database where it can be reached.
  * @throws ConfigError
  */
@@ -59,14 +59,14 @@ async function openIfReachable(connectionString: string | undefined): Promise<Da
     connectionString,
     maxConnections: 2,
     applicationName: 'activity-sync command-line',
-    onError: () => undefined, // the statement that notices says so
+    onError: () => undefined, // the failing statement reports it
   });
   try {
     await database.query('SELECT FROM subscription LIMIT 0');
     return database;
   } catch (error) {
     await database.close();
-    // Away, not migrated, or not ours to read: the command works without it, and says so.
+    // Unreachable, not migrated, or not readable for us: the command works without it, and says so.
     if (typeof (error as { code?: unknown }).code === 'string') return undefined;
     throw error;
   }

@@ -12,7 +12,7 @@ export interface ServiceClient {
   send<Body>(method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<Body>;
 }
 
-/** The service does not answer just now; the same again may work. */
+/** The service does not answer at the moment; a retry may work. */
 export class ServiceAwayError extends CommandError {
   override name = 'ServiceAwayError';
 }
@@ -33,7 +33,7 @@ export async function findService(url: string | undefined): Promise<ServiceClien
     if (place === undefined || !(await isOurs(place))) continue;
     if (ADMIN_TOKEN !== undefined) return createClient(place, ADMIN_TOKEN);
     throw new CommandError(
-      `The service answers at ${place}, but ADMIN_TOKEN is not set. Set it to the service's.`,
+      `The service answers at ${place}, but ADMIN_TOKEN is not set. Set it to the service's token.`,
       EXIT.usage,
     );
   }
@@ -107,10 +107,10 @@ async function request(
 
 function refusal(status: number, text: string): CommandError {
   const problem = readProblem(text);
-  // The service's own words are about the header that this program sends.
+  // The service's own message is about the header that this program sends.
   if (status === 401)
     return new CommandError(
-      'The service does not accept this ADMIN_TOKEN. Set the one that the service runs with.',
+      'The service does not accept this ADMIN_TOKEN. Set the one that the service uses.',
       EXIT.usage,
     );
   const message =

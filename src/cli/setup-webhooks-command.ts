@@ -10,7 +10,7 @@ import { createSubscription, type WhereOptions, withWhere } from './webhook-comm
 export function addSetupWebhooksCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('setup-webhooks')
-    .description('check the access token in PROVIDER_ACCESS_TOKEN at the provider, then create the subscription')
+    .description('check PROVIDER_ACCESS_TOKEN with the provider, then create the subscription')
     .addArgument(new Argument('<action>', 'what to do').choices(['create']))
     .option(
       '--callback-url <url>',

@@ -28,21 +28,21 @@ interface SyncOptions {
 export function addSyncCommand(program: Command, terminal: Terminal): void {
   program
     .command('sync')
-    .description('bulk sync of one athlete, or of all: read the lists, fetch what is unknown')
+    .description('bulk sync of one athlete, or of all: read the lists, fetch activities not stored yet')
     .argument('[athleteId]', 'one athlete (default: all)')
     .option('--after <time>', 'only activities that start later: ISO 8601 or epoch seconds')
     .option('--before <time>', 'only activities that start earlier (default: now)')
-    .option('--force', 'fetch again what is stored already')
+    .option('--force', 're-fetch activities already stored')
     .option('--wait', 'show the progress until it has ended')
-    .option('--follow <syncId>', 'show the progress of a sync that was begun before')
-    .option('--cancel <syncId>', 'cancel a sync, and remove what it queued and nobody has begun')
+    .option('--follow <syncId>', 'show the progress of a sync that was started before')
+    .option('--cancel <syncId>', 'cancel a sync, and remove those of its jobs that have not started')
     .option('--list', 'list the newest syncs')
     .option('--url <url>', 'address of the running service (default: NEXT_PUBLIC_BASE_URL, then PORT on this machine)')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
       `
-The service does the work, so a sync goes on when this command, or the service, is stopped and started.
+The service does the work, so a sync continues when this command is stopped, or the service restarted.
 
 Examples:
   npm run sync -- --wait
@@ -71,7 +71,7 @@ function refuseMixture(athleteId: string | undefined, options: SyncOptions): voi
   const begins =
     athleteId !== undefined || options.after !== undefined || options.before !== undefined || options.force === true;
   if (others > 1 || (others === 1 && begins))
-    throw new CommandError('Either begin a sync, or use one of --follow, --cancel and --list.', EXIT.usage);
+    throw new CommandError('Either start a sync, or use one of --follow, --cancel and --list.', EXIT.usage);
 }
 
 async function run(
@@ -88,10 +88,10 @@ async function run(
   if (service.remark) terminal.note(service.remark);
   if (options.wait) return show(await follow(service, id, terminal));
   if (options.json) return terminal.printJson({ id });
-  terminal.print(`Sync ${id} has begun. Follow it: npm run sync -- --follow ${id}`);
+  terminal.print(`Sync ${id} has started. Follow it: npm run sync -- --follow ${id}`);
 }
 
-/** Shows the progress until the sync has ended; a service that restarts meanwhile is waited for. */
+/** Shows the progress until the sync has ended; waits for a service that restarts. */
 async function follow(service: SyncService, id: string, terminal: Terminal): Promise<SyncProgress> {
   const interrupted = new AbortController();
   const interrupt = () => interrupted.abort();
@@ -112,7 +112,7 @@ async function follow(service: SyncService, id: string, terminal: Terminal): Pro
     }
   } catch (error) {
     if (!interrupted.signal.aborted) throw error;
-    throw new CommandError(`Stopped looking. The sync goes on; follow it again: npm run sync -- --follow ${id}`);
+    throw new CommandError(`Stopped following. The sync continues; follow it again: npm run sync -- --follow ${id}`);
   } finally {
     if (terminal.isInteractive) terminal.redraw('');
     process.off('SIGINT', interrupt);
@@ -140,12 +140,12 @@ function ended(sync: SyncProgress): SyncProgress {
 
 function printList(syncs: readonly SyncProgress[], options: SyncOptions, terminal: Terminal): void {
   if (options.json) terminal.printJson({ syncs });
-  else terminal.print(syncs.length === 0 ? 'There is no sync.' : tableOf(syncs));
+  else terminal.print(syncs.length === 0 ? 'There are no syncs.' : tableOf(syncs));
 }
 
 function tableOf(syncs: readonly SyncProgress[]): string {
   return toTable(
-    ['ID', 'ATHLETE', 'STATE', 'LISTED', 'QUEUED', 'FETCHED', 'FAILED', 'BEGUN', 'ENDED'],
+    ['ID', 'ATHLETE', 'STATE', 'LISTED', 'QUEUED', 'FETCHED', 'FAILED', 'STARTED', 'ENDED'],
     syncs.map((sync) => [
       sync.id,
       sync.athleteId ?? 'all',

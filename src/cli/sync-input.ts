@@ -2,7 +2,7 @@ import { type Int64, MAX_INT64, toInt64 } from '../domain/int64.ts';
 import { toEpochSeconds } from '../domain/moment.ts';
 import { CommandError, EXIT } from './command-error.ts';
 
-/** What a sync is asked for. */
+/** What a sync covers. */
 export interface SyncInput {
   athleteId: Int64 | undefined;
   afterS: number | undefined;
@@ -10,7 +10,7 @@ export interface SyncInput {
   force: boolean;
 }
 
-/** Reads what was typed, before anybody is asked. @throws CommandError in the words of the command line */
+/** Checks the options before any request is made. @throws CommandError in the words of the command line */
 export function toSyncInput(
   athleteId: string | undefined,
   { after, before, force = false }: { after?: string; before?: string; force?: boolean },
@@ -27,7 +27,7 @@ export function toSyncInput(
   };
 }
 
-/** @param name what the id was typed for */
+/** @param name the option or argument that the id was given for */
 export function toId(name: string, text: string): Int64 {
   const id = toInt64(text);
   if (id === undefined)

@@ -2,7 +2,7 @@ import type { SyncProgress } from '../flows/sync-progress.ts';
 
 const WIDTH = 24;
 
-/** How a sync stands, in one line with a bar. */
+/** A sync's progress, in one line with a bar. */
 export function toProgressLine(sync: SyncProgress, now = Date.now()): string {
   const done = sync.fetched + sync.fetchesFailed;
   const lists = sync.athletes.total - sync.athletes.listed - sync.athletes.failed;
@@ -15,7 +15,7 @@ export function toProgressLine(sync: SyncProgress, now = Date.now()): string {
   ].join(' · ');
 }
 
-/** From 0 to 1. While lists are still read, the fetches to come are not known, and the bar does not fill. */
+/** From 0 to 1. While lists are still being read, the number of fetches is unknown, and the bar does not fill. */
 export function shareOf(sync: SyncProgress): number {
   if (sync.state === 'finished') return 1;
   const fetched = sync.queued === 0 ? (sync.total === null ? 0 : 1) : (sync.fetched + sync.fetchesFailed) / sync.queued;

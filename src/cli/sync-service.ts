@@ -13,7 +13,7 @@ export interface SyncService {
   show(id: Int64): Promise<SyncProgress>;
   list(): Promise<SyncProgress[]>;
   cancel(id: Int64): Promise<SyncProgress>;
-  /** Said once, when a sync is begun. */
+  /** Said once, when a sync is started. */
   readonly remark: string | undefined;
   close(): Promise<void>;
 }
@@ -52,7 +52,7 @@ async function overDatabase(): Promise<SyncService> {
     connectionString: config.DATABASE_URL,
     maxConnections: 2,
     applicationName: 'activity-sync command-line',
-    onError: () => undefined, // the statement that notices says so
+    onError: () => undefined, // the failing statement reports it
   });
   const syncs = createSyncs({
     database,
@@ -69,10 +69,10 @@ async function overDatabase(): Promise<SyncService> {
       const cancelled = mustExist(id, await syncs.cancel(id));
       const sync = await show(id);
       if (!cancelled && sync.state !== 'cancelled')
-        throw new CommandError(`Sync ${id} has ended already; it is ${sync.state}.`);
+        throw new CommandError(`Sync ${id} has already ended; it is ${sync.state}.`);
       return sync;
     },
-    remark: 'No service answers; the sync is noted in the database and begins when one runs.',
+    remark: 'No service answers; the sync is recorded in the database and starts when a service does.',
     close: () => database.close(),
   };
 }

@@ -3,14 +3,14 @@ import { redactSecrets } from '../infra/logger.ts';
 
 /** Writes results to standard output, everything else to standard error; no secret reaches either. */
 export interface Terminal {
-  /** Whether a person looks at standard error, so that a line may be drawn anew. */
+  /** Whether standard error is a terminal, so that a line may be redrawn. */
   readonly isInteractive: boolean;
   print(text: string): void;
   /** A result as one JSON document. */
   printJson(value: unknown): void;
-  /** A remark that is no part of the result. */
+  /** A remark that is not part of the result. */
   note(text: string): void;
-  /** Draws the last line of standard error anew. An empty text removes it. */
+  /** Redraws the last line of standard error. An empty text removes it. */
   redraw(text: string): void;
 }
 
@@ -27,7 +27,7 @@ export function openTerminal(): Terminal {
 }
 
 /**
- * Lays rows out in columns under a heading; numbers stand right.
+ * Lays rows out in columns under a heading; numbers are right-aligned.
  * @param rows cells by column, in the order of the headings
  */
 export function toTable(headings: readonly string[], rows: readonly (readonly string[])[]): string {
@@ -47,7 +47,7 @@ export function toTable(headings: readonly string[], rows: readonly (readonly st
   return [line(headings), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)].join('\n');
 }
 
-/** A text in at most so many characters, on one line. */
+/** A text on one line, cut to at most `max` characters. */
 export function shorten(text: string, length: number): string {
   const line = text.replaceAll(/\s+/g, ' ');
   return line.length <= length ? line : `${line.slice(0, length - 1)}…`;

@@ -41,7 +41,7 @@ export function addTokensCommands(program: Command, terminal: Terminal): void {
     );
   });
 
-  withOptions(tokens.command('create').description('create a token; it is shown this once'))
+  withOptions(tokens.command('create').description('create a token; it is shown only once'))
     .argument('<name>', 'which application it is for')
     .addOption(new Option('--scope <scope>', 'write includes read').choices(['read', 'write']).default('read'))
     .addHelpText('after', '\nExample:\n  npm run tokens -- create "my app" --scope write')
@@ -49,7 +49,7 @@ export function addTokensCommands(program: Command, terminal: Terminal): void {
       const service = await mustFindService(options.url);
       const created = await service.send<Token & { token: string }>('POST', PATH, { name, scope: options.scope });
       if (options.json) return terminal.printJson(created);
-      terminal.note(`Created token ${created.id}. It is shown this once:`);
+      terminal.note(`Created token ${created.id}. It is shown only once:`);
       terminal.print(created.token);
     });
 

@@ -1,4 +1,4 @@
-// What the admin interface calls a field, and what whoever typed the command calls it.
+// The admin interface's name of a field, and its name on the command line.
 const TYPED: Record<string, string> = {
   'body.after': '--after',
   'body.callbackUrl': '--callback-url',

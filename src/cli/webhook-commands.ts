@@ -45,7 +45,7 @@ Examples:
     else terminal.print(tableOf(subscriptions));
   });
 
-  add('create', 'create the subscription; the provider validates the callback meanwhile')
+  add('create', 'create the subscription; the provider validates the callback during the call')
     .option('--callback-url <url>', `address of the webhook handler (default: NEXT_PUBLIC_BASE_URL${WEBHOOK_PATH})`)
     .action(async (options: WhereOptions & { callbackUrl?: string }) => {
       await createSubscription(options, terminal);
@@ -60,7 +60,7 @@ Examples:
     else terminal.print(deleted === 1 ? 'Deleted one subscription.' : `Deleted ${deleted} subscriptions.`);
   });
 
-  add('doctor', 'examine whether webhooks can arrive, and say what to do where not').action(
+  add('doctor', 'check whether webhooks can arrive, and say how to fix what is wrong').action(
     async (options: WhereOptions) => {
       const examined = await either(options, terminal, {
         service: (service) => service.send<{ ok: boolean; findings: Finding[] }>('GET', `${ADMIN_PATH}/doctor`),
@@ -95,7 +95,7 @@ export async function createSubscription(
   else terminal.print(`Created subscription ${created.id} for ${created.callbackUrl}.`);
 }
 
-/** Options of commands that ask the service, or else the provider. */
+/** Options of commands that use the service, or else the provider. */
 export function withWhere(command: Command): Command {
   return command
     .option('--url <url>', 'address of the running service (default: NEXT_PUBLIC_BASE_URL, then PORT on this machine)')
@@ -111,7 +111,7 @@ async function either<Result>(
     direct: (direct: DirectProvider) => Promise<Result>;
   },
 ): Promise<Result> {
-  // Without an admin token the provider can still be asked, with the application's own credentials.
+  // Without an admin token the provider can still be called with the application's own credentials.
   const mayAsk = options.url !== undefined || readVariables([], ['ADMIN_TOKEN']).ADMIN_TOKEN !== undefined;
   const service = mayAsk && !options.direct ? await findService(options.url) : undefined;
   if (service) return ways.service(service);
@@ -119,7 +119,7 @@ async function either<Result>(
   try {
     if (!direct.database) {
       terminal.note(
-        'Note: neither the running service (with ADMIN_TOKEN) nor a database (with DATABASE_URL) can be reached, so nothing is recorded. Run webhook:list again where one can.',
+        'Note: neither the running service (with ADMIN_TOKEN) nor a database (with DATABASE_URL) can be reached, so nothing is recorded. Run webhook:list again where one of them can be reached.',
       );
     }
     return await ways.direct(direct);

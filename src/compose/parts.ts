@@ -64,11 +64,11 @@ export function createParts(options: {
   const database = openDatabase({
     connectionString,
     maxConnections: WEB_CONNECTIONS + config.FETCH_CONCURRENCY * 2,
-    // A refresh of tokens keeps one open over its call.
+    // A token refresh keeps one open during its call.
     idleTransactionMs: Math.max(60_000, 3 * config.FETCH_TIMEOUT_MS),
     applicationName: `activity-sync ${config.SERVICE_ROLES.join(',')}`,
     onError: (error) =>
-      logger.warn('a database connection was lost; the pool makes another', {
+      logger.warn('database connection lost, the pool replaces it', {
         component: 'database',
         error: error.message,
       }),
@@ -97,7 +97,7 @@ export function createParts(options: {
       },
       usage: (usage, ageMs) => {
         budget.correct(usage, ageMs).catch((error: Error) =>
-          logger.warn('the provider’s usage figures could not be kept', {
+          logger.warn('provider’s usage figures not stored', {
             component: 'budget',
             error: error.message,
           }),

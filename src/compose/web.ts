@@ -42,7 +42,7 @@ const WRITABLE = `SELECT NOT pg_is_in_recovery() AND NOT current_setting('transa
 /** The HTTP side of a process: health for every role, everything else for the role web. */
 export interface Web {
   app: Express;
-  /** Ends what would keep the server from closing, the live event streams, and logs refused tries. */
+  /** Ends the live event streams, which would keep the server from closing, and logs refused tokens. */
   stop(): Promise<void>;
 }
 
@@ -57,7 +57,7 @@ export function createWeb(parts: Parts, options: { openPages: boolean; consoleAs
         return row?.writable ? true : 'it is read-only; point DATABASE_URL to the primary server';
       },
       schema: async () => (await findSchemaProblem(database, release)) ?? true,
-      listener: async () => (hub.connected ? true : 'the LISTEN connection is down; reconnecting'),
+      listener: async () => (hub.connected ? true : 'the LISTEN connection is down, reconnecting'),
     },
   });
   if (!parts.has('web')) {

@@ -59,7 +59,7 @@ function viewOf(path: string): ComponentChild {
     SINGLES[kind]?.(id) ?? (
       <Page title="Not found">
         <p>
-          There is no such view. Go to the <Link to="/">overview</Link>.
+          This view does not exist. Go to the <Link to="/">overview</Link>.
         </p>
       </Page>
     )

@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 
 const TICK_MS = 1000;
-// The header's time has whole seconds, and has been on its way.
+// The header's time has whole seconds, and is delayed by the network.
 const TOLERANCE_MS = 3000;
 
 let offsetMs = 0;
@@ -14,14 +14,14 @@ export function serviceTime(): number {
   return Date.now() + offsetMs;
 }
 
-/** Corrects the clock by an answer's Date header where this machine's is wrong. */
+/** Corrects the clock by an answer's Date header if this machine's is wrong. */
 export function noteServerTime(date: string | null): void {
   const difference = Date.parse(date ?? '') - Date.now();
   if (Number.isNaN(difference)) return;
   offsetMs = Math.abs(difference) > TOLERANCE_MS ? difference : 0;
 }
 
-/** Lets the clock go; it stands while the page is hidden. */
+/** Starts the clock; it stops while the page is hidden. */
 export function startClock(): void {
   const tick = () => {
     if (!document.hidden) now.value = serviceTime();

@@ -1,4 +1,4 @@
-/** How many of the finished runs came to one of these results. */
+/** How many of the finished runs had one of these results. */
 export function countFinished(finished: Record<string, number>, results: readonly string[]): number {
   return results.reduce((total, result) => total + (finished[result] ?? 0), 0);
 }

@@ -49,7 +49,7 @@ export function formatCountdown(ms: number): string {
     .join(':');
 }
 
-// Times are those of the browser's zone and say so: logs and the command line have UTC.
+// Times are in the browser's zone, which they name: logs and the command line use UTC.
 const MINUTES = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const;
 const ZONED = { ...MINUTES, timeZoneName: 'short' } as const;
 const BARE_CLOCK = new Intl.DateTimeFormat(undefined, MINUTES);
@@ -94,7 +94,7 @@ export function startOfDay(day: string): string {
   return new Date(`${day}T00:00:00`).toISOString();
 }
 
-/** Day and time here; of what is older than half a year the date alone. */
+/** Day and time here; only the date if it is more than half a year ago. */
 export function formatDayTime(at: string): string {
   const date = new Date(at);
   return (Math.abs(Date.now() - date.getTime()) < HALF_A_YEAR ? DAYTIME : OLD).format(date);
@@ -102,7 +102,7 @@ export function formatDayTime(at: string): string {
 
 const COUNT = new Intl.NumberFormat('en-US');
 
-/** A count with its thousands apart. */
+/** A count with thousands separators. */
 export function formatCount(n: number): string {
   return COUNT.format(n);
 }

@@ -21,7 +21,7 @@ const VIEWS: readonly { to: string; name: string; icon: IconName; below?: string
   { to: '/audit', name: 'Audit', icon: 'audit' },
 ];
 
-/** What surrounds every view: the way to the others, whether the page is live, and the way out. */
+/** The frame around every view: navigation, whether the page is live, and sign-out. */
 export function Frame({ children }: { children: ComponentChildren }) {
   const [isOpen, setOpen] = useState(false);
   const { path } = place.value;
@@ -57,7 +57,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
             ))}
           </ul>
           <div class="who">
-            <span>{access.value === 'admin' ? 'Signed in as admin' : 'Signed in to look only'}</span>
+            <span>{access.value === 'admin' ? 'Signed in as admin' : 'Signed in read-only'}</span>
             <button type="button" class="quiet" onClick={signOut}>
               Sign out
             </button>
@@ -74,7 +74,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
 
 const WORDS = { live: 'Live', connecting: 'Connecting…', paused: 'Paused' };
 
-/** Above every view while what it shows may be wrong. */
+/** Shown above every view while its content may be out of date. */
 function Silence() {
   const since = silentSince.value;
   if (since === null) return null;

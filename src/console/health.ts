@@ -3,7 +3,7 @@ import type { Overview } from './api/bodies.ts';
 import { countFinished } from './finished.ts';
 import { countOf, formatClock, formatSpan } from './format.ts';
 
-/** From worst to best. `waiting` is the provider's doing, and needs no operator. */
+/** From worst to best. `waiting` is caused by the provider, and needs no operator. */
 export const LEVELS = ['bad', 'warning', 'waiting', 'good'] as const;
 export type Level = (typeof LEVELS)[number];
 
@@ -15,7 +15,7 @@ export interface Judgement {
   runbook?: 'process' | 'provider' | 'queue' | 'webhook';
 }
 
-/** Everything that the figures say, worst first, and what else deserves a look without being an alarm. */
+/** All findings from the figures, worst first, and minor ones that are no alarm. */
 export interface Health {
   level: Level;
   judgements: Judgement[];
@@ -28,7 +28,7 @@ const BAD_SHARE = 0.5;
 const LONG_SHARE = 0.1;
 const LONG_MS = 300_000;
 
-/** What can be said while the figures cannot be read: those that were read before may be wrong now. */
+/** The finding while the figures cannot be read: earlier ones may be wrong by now. */
 export const UNKNOWN_HEALTH: Judgement = {
   level: 'bad',
   sentence: 'The service’s status is unknown: its figures cannot be read.',
@@ -97,7 +97,7 @@ function judgeAthletes({ athletes: { healthy, reconnect, scope } }: Overview): J
     level: isEmpty ? 'warning' : 'bad',
     sentence: isEmpty
       ? 'Nothing can arrive: no athlete is connected. Connect one.'
-      : 'Nothing can be fetched: every athlete must reconnect or grant more.',
+      : 'Nothing can be fetched: every athlete must reconnect or grant a wider scope.',
     to: '/athletes',
     runbook: 'provider',
   };
@@ -138,7 +138,7 @@ function judgeBudget({ budget, stats }: Overview, now: number): Judgement | unde
 
 function whyBlocked({ daily }: Overview['budget']): string {
   const isDaySpent = daily.limit !== null && daily.used >= daily.limit;
-  return isDaySpent ? 'the provider’s limit for the day is reached' : 'the provider asked for a pause';
+  return isDaySpent ? 'the provider’s limit for the day is reached' : 'the provider requested a pause';
 }
 
 function workOf({ stats: { pending, working }, budget: { waiting } }: Overview): string {
@@ -160,6 +160,6 @@ function notesOf({ athletes, budget, lastHour }: Overview): Health['notes'] {
   const failed = countFinished(lastHour.finished, FAILED_OUTCOMES);
   if (failed > 0) notes.push({ text: `${countOf(failed, 'job')} failed in the last hour`, to: '/jobs?status=failed' });
   if (budget.reducedCapacity !== null)
-    notes.push({ text: `budget reduced to ${budget.reducedCapacity} after the provider’s refusal`, to: '/' });
+    notes.push({ text: `budget reduced to ${budget.reducedCapacity} after a 429 from the provider`, to: '/' });
   return notes;
 }

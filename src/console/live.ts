@@ -4,17 +4,17 @@ import { ask } from './api/client.ts';
 import { serviceTime } from './clock.ts';
 import { mayLook } from './session.ts';
 
-/** What the service tells of as it happens; see GET /api/admin/events. */
+/** What the service notifies as it happens; see GET /api/admin/events. */
 export type LiveEvent = 'jobs' | 'budget' | 'activity' | 'athlete' | 'webhook' | 'sync';
 const EVENTS: readonly LiveEvent[] = ['jobs', 'budget', 'activity', 'athlete', 'webhook', 'sync'];
 
 /** Whether the page follows: 'connecting' until the first figures come, and again whenever the stream breaks. */
 export const connection = signal<'connecting' | 'live' | 'paused'>('connecting');
 
-/** Since when (service's time) nothing was heard although the page follows; null while figures come. */
+/** Since when (service's time) nothing has arrived although the page follows; null while figures arrive. */
 export const silentSince = signal<number | null>(null);
 
-/** The newest figures, null until they came. */
+/** The newest figures, null until the first ones arrive. */
 export const stats = signal<Stats | null>(null);
 export const budget = signal<Budget | null>(null);
 
@@ -26,7 +26,7 @@ let source: EventSource | undefined;
 let heardAt = Date.now();
 let retry: ReturnType<typeof setTimeout> | undefined;
 
-/** Calls `hear` whenever one of the events came. @returns a function that ends it */
+/** Calls `hear` whenever one of the events arrives. @returns a function that ends it */
 export function onLive(events: readonly LiveEvent[], hear: () => void): () => void {
   const listener = { events, hear };
   listeners.add(listener);
@@ -43,7 +43,7 @@ export function startLive(): void {
   setInterval(watch, WATCH_MS);
 }
 
-// A stream that is open proves nothing: the service may have lost its database.
+// An open stream proves nothing: the service may have lost its database.
 function watch(): void {
   if (!mayLook() || connection.peek() === 'paused') noteHeard();
   else if (silentSince.peek() === null && Date.now() - heardAt > SILENT_MS)
@@ -71,8 +71,8 @@ function open(): void {
   for (const event of EVENTS) source.addEventListener(event, (message) => hear(event, message.data));
 }
 
-// The browser connects again by itself, unless the service refused: then the session is looked at, and the
-// stream is opened anew.
+// The browser reconnects automatically, unless the service refused: then the session is checked and the stream
+// is opened again.
 function lost(): void {
   if (connection.peek() === 'paused') return;
   connection.value = 'connecting';

@@ -15,7 +15,7 @@ startLive();
 render(<App />, document.getElementById('console') as HTMLElement);
 askWhoLooks();
 
-// An answer 401 brings the sign-in; anything else, and the service is asked again.
+// A 401 shows the sign-in; after anything else the request is repeated.
 function askWhoLooks(): void {
   ask<{ access: 'read' | 'admin' }>('GET', '/api/admin/session').then(
     (session) => {

@@ -5,7 +5,7 @@ import { connection, type LiveEvent, onLive, silentSince } from './live.ts';
 
 /** Something read from the admin interface. */
 export interface Resource<Body> {
-  /** Undefined until the first answer; the last one while a newer is on its way. */
+  /** Undefined until the first answer; the last one while a newer one is loading. */
   data: Body | undefined;
   error: ApiError | undefined;
   /** When `data` was read, by the service's clock. */
@@ -22,29 +22,29 @@ interface State<Body> {
   error?: ApiError;
 }
 
-/** A read that is under way. */
+/** A running read. */
 interface Reading {
   abort: AbortController;
-  /** Whether only news began it, and nobody waits for it. */
+  /** Whether a live event began it, and no caller waits for it. */
   unasked: boolean;
 }
 
-// A single event is shown at once. While they keep coming the list is read ever less often.
+// A single event is shown at once. While events keep coming, the list is read less and less often.
 const QUIET_MS = 350;
 const MAX_QUIET_MS = 1600;
 const AFTER_ERROR_MS = 5000;
 
-/** Whether the same question may be answered in a while: the service cannot be reached, or says that it is away. */
+/** Whether the same request may succeed later: the service cannot be reached, or says that it is unavailable. */
 export function passesByItself({ status }: ApiError): boolean {
   return status === 0 || status === 503;
 }
 
 /**
- * Reads an address, and reads it again when one of the live events came: at once, and in a storm of them at
+ * Reads an address, and reads it again when one of the live events arrives: at once, and in a storm of them at
  * least every two seconds.
- * After an error that passes by itself it reads again every five seconds; after any other only when asked to,
- * since each question may be a call to the provider.
- * @param everyMs reads it also so often while the page is seen and live
+ * After a transient error it reads again every five seconds; after any other only on request, since each
+ * read may be a call to the provider.
+ * @param everyMs also reads it this often while the page is visible and live
  */
 export function useResource<Body>(
   path: string,
@@ -61,7 +61,7 @@ export function useResource<Body>(
     const before = running.current;
     before?.abort.abort();
     const abort = new AbortController();
-    // What takes the place of a read that somebody waits for is waited for as well.
+    // A read that replaces one with a waiting caller has a waiting caller as well.
     const reading = { abort, unasked: unasked && before?.unasked !== false };
     running.current = reading;
     try {
@@ -70,7 +70,7 @@ export function useResource<Body>(
     } catch (error) {
       if (abort.signal.aborted) return;
       const problem = error instanceof ApiError ? error : new ApiError(0, String(error));
-      // What was read before stays in sight: it is old, not wrong.
+      // Earlier data stays visible: it is old, not wrong.
       setState((before) =>
         before.path === wanted && problem.status !== 404
           ? { ...before, error: problem }
@@ -82,7 +82,7 @@ export function useResource<Body>(
   }, []);
   const reload = useCallback(() => void load(), [load]);
 
-  // A page that rests does not change: not by an answer that was on its way either.
+  // A paused page does not change, not even by an answer that was still loading.
   useEffect(
     () =>
       connection.subscribe((state) => {

@@ -18,7 +18,7 @@ export function startRouter(): void {
   });
 }
 
-/** Goes to an address below /admin. @param replace leaves no step to come back to: a filter that changes */
+/** Goes to an address below /admin. @param replace adds no history entry, as for a changed filter */
 export function go(to: string, replace = false): void {
   const address = addressOf(to);
   if (address === location.pathname + location.search) return;
@@ -32,7 +32,7 @@ export function addressOf(to: string): string {
   return `${BASE}${to === '/' ? '' : to}`;
 }
 
-/** A link below /admin that does not load the page anew; a new tab works as everywhere. */
+/** A link below /admin that does not reload the page; opening it in a new tab works as usual. */
 export function Link({
   to,
   children,

@@ -1,6 +1,6 @@
 /**
  * A browser that runs under a POSIX locale names a language that Intl refuses ("en-US@posix"), and the
- * charts' library asks Intl for it as soon as it is loaded: nothing at all would be shown. Imported first.
+ * charts' library passes it to Intl as soon as it is loaded: nothing would be shown at all. Imported first.
  */
 try {
   Intl.getCanonicalLocales(navigator.language);

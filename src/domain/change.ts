@@ -10,6 +10,6 @@ export const DELIVERED_TYPES = [
 ] as const;
 export type DeliveredType = (typeof DELIVERED_TYPES)[number];
 
-/** Every change of the feed; an endpoint's end is told in the feed only. */
+/** Every change of the feed; an endpoint's end is reported in the feed only. */
 export const CHANGE_TYPES = [...DELIVERED_TYPES, 'endpoint.disabled'] as const;
 export type ChangeType = (typeof CHANGE_TYPES)[number];

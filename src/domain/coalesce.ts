@@ -1,7 +1,7 @@
 import type { Int64 } from './int64.ts';
 import type { Aspect, FetchRequest, Reason } from './job.ts';
 
-/** The request that an activity has already, and the state of its job. */
+/** The request that an activity already has, and the state of its job. */
 export interface KnownRequest {
   athleteId: Int64;
   reason: Reason;
@@ -27,11 +27,11 @@ export interface ChangedRequest {
 }
 
 /**
- * How a request joins the one that an activity has already:
+ * How a request joins the one that an activity already has:
  * - waiting: no second fetch; the stronger reason, force once set, the newest event
  * - running: one more run follows, for an event or a forced request
  * - finished: re-opened
- * - of another athlete: re-opened for the one named now, unless the activity is stored as the other's
+ * - of another athlete: re-opened for the athlete of the new request, unless the activity is stored as the other's
  * - an event older than the newest one changes nothing (`stale`)
  * @param request its eventTime already capped at its arrival
  */

@@ -1,4 +1,4 @@
-// "GET /api/v3/activities/1: " in front of what came of it.
+// "GET /api/v3/activities/1: " in front of the result.
 const CALL = /^[A-Z]+ \/\S*: /;
 
 /** What a job's error says, without the call that it came from: the row names the activity. */

@@ -12,7 +12,7 @@ export type JobStatus = (typeof STATUSES)[number];
 
 /**
  * The outcome of a finished job: some make it `done`, the others `failed`. `refuted`: a deletion that the provider did
- * not confirm; `unusable`: an answer that would be as wrong again.
+ * not confirm; `unusable`: an answer that a retry would not improve.
  */
 export const OUTCOMES = [
   'stored',

@@ -12,7 +12,7 @@ export interface Forecast {
   daily: { left: number; limit: number } | undefined;
   /** Calls still to make. */
   calls: number;
-  /** Those of them that belong to the athlete who has most. */
+  /** Those of the athlete with the most. */
   callsOfBusiestAthlete: number;
   /** Wait between two calls for one athlete. */
   cooldownMs: number;

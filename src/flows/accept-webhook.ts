@@ -12,8 +12,8 @@ const MAX_BATCH = 200;
 const CONNECTIONS = 3;
 
 /**
- * Accepts webhook events. Under load, many share one transaction: what arrives while one commits makes the next. Where a
- * batch fails, the events of each athlete are accepted by themselves, so that a locked athlete fails alone.
+ * Accepts webhook events. Under load, many share one transaction: what arrives while one commits forms the next. If a
+ * batch fails, each athlete's events are accepted separately, so that only a locked athlete's events fail.
  */
 export function createAcceptWebhook(database: Database, boss: PgBoss): AcceptWebhook {
   const intake = database.reserve({ maxConnections: CONNECTIONS, statementMs: INTAKE_STATEMENT_MS });

@@ -32,12 +32,12 @@ export class CredentialsError extends Error {
 
 const MARGIN_MS = 60_000;
 
-/** Hands out access tokens that still hold, refreshing them where needed. */
+/** Hands out valid access tokens, refreshing them when needed. */
 export interface AccessTokens {
   /**
-   * @param known the tokens as just read, to spare a look
-   * @param rejected an access token that the provider refused: it is replaced even if it should still hold
-   * @throws ReconnectError; CredentialsError; ProviderError when the provider cannot be asked just now
+   * @param known the tokens as just read, to save a query
+   * @param rejected an access token that the provider refused: it is replaced even if it has not expired
+   * @throws ReconnectError; CredentialsError; ProviderError when the provider cannot be reached
    */
   get(athleteId: Int64, known?: { accessToken: string; expiresAt: Date }, rejected?: string): Promise<string>;
 }
@@ -68,7 +68,7 @@ export function createAccessTokens(deps: {
     const spent = { accessToken: current, refreshToken: deps.secretBox.open(tokens.refreshToken) };
     const fresh = await refresh(deps.provider, spent.refreshToken, athleteId);
     if (fresh instanceof ReconnectError) {
-      // Under the lock as well, so that an athlete who connects just now is not marked after it.
+      // Under the lock as well, so that an athlete who is just connecting is not marked afterwards.
       await setAthleteState(tx, athleteId, 'reconnect', fresh.message);
       return fresh;
     }
@@ -117,9 +117,9 @@ export function createAccessTokens(deps: {
   };
 }
 
-/** A pair that the provider gave for a refresh token, which is spent by that. */
+/** A pair that the provider issued for a refresh token, which is now spent. */
 interface NewPair {
-  /** The pair before, in clear: while this one waits, a key rotation may seal that again. */
+  /** The previous pair, decrypted: while this one waits, a key rotation may re-encrypt that one. */
   spent: { accessToken: string; refreshToken: string };
   sealed: SealedTokens;
   accessToken: string;
@@ -129,8 +129,8 @@ const SAVE_FOR_MS = 300_000;
 
 /**
  * The database became unreachable between the provider's answer and the commit. The old refresh token is spent, so
- * that the athlete is lost unless the new pair is saved: it is tried for five minutes.
- * @throws when that does not succeed; the athlete must reconnect then
+ * the athlete must reconnect unless the new pair is saved: saving is retried for five minutes.
+ * @throws when that fails
  */
 async function saveLate(
   deps: { database: Database; boss: PgBoss; secretBox: SecretBox },
@@ -174,22 +174,22 @@ async function refresh(
     if (!(error instanceof ProviderError)) throw error;
     if (isAboutApplication(error)) {
       throw new CredentialsError(
-        `The provider does not accept this service's own credentials (${error.message}). Correct PROVIDER_CLIENT_ID, PROVIDER_CLIENT_SECRET or PROVIDER_API_URL.`,
+        `The provider rejects this service's own credentials (${error.message}). Correct PROVIDER_CLIENT_ID, PROVIDER_CLIENT_SECRET or PROVIDER_API_URL.`,
         { cause: error },
       );
     }
-    // For an activity's job, only an answer about that activity would be as wrong again.
+    // For an activity's job, only an answer about that activity is final.
     if (error.code === 'UNUSABLE') throw new ProviderError('UNREADABLE', error.message);
     if (error.code !== 'REFUSED') throw error;
     return new ReconnectError(
-      `The provider refuses to refresh the token of athlete ${athleteId}; they must reconnect.`,
+      `The provider refused to refresh the token of athlete ${athleteId}; they must reconnect.`,
       { cause: error },
     );
   }
 }
 
-// No athlete's fault: marking them all as lost, or taking it for the activity's, would make a wrong
-// variable a lasting damage.
+// Not the athletes' fault: marking them or the activity as failed would turn a wrong
+// variable into lasting damage.
 function isAboutApplication({ code, providerMessage = '' }: ProviderError): boolean {
   if (code === 'REFUSED') return /\bApplication\b/.test(providerMessage);
   return code === 'UNAUTHORIZED' || code === 'FORBIDDEN' || code === 'NOT_FOUND';

@@ -29,7 +29,7 @@ export async function checkWalk(database: Database, boss: PgBoss, step: CheckSte
   return { sync: end };
 }
 
-/** Removes what a cancelled sync queued and no worker has begun, some at a time. */
+/** Removes, in batches, the jobs of a cancelled sync that no worker has started. */
 async function clearCancelled(database: Database, boss: PgBoss, step: CheckStep): Promise<void> {
   const removed = await database.transaction(async (tx) => {
     const bossJobIds = await removeCancelledRequests(tx, step.walkId);

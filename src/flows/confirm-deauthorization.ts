@@ -53,7 +53,7 @@ export function createAcceptDeauthorization(deps: {
     return deps.database.transaction(async (tx) => {
       await lockAthlete(tx, athleteId);
       const tokens = await findTokens(tx, athleteId);
-      // Nothing is kept of them, and no row of the ledger is to name them again.
+      // Nothing is stored about them, and no ledger row may name them again.
       if (!tokens) return isAhead ? 'refuted' : 'accepted';
       const event = await addAthleteEvent(tx, { ...withdrawal, result: isAhead ? 'refuted' : 'accepted' });
       if (!event) return 'duplicate';
@@ -96,7 +96,7 @@ export async function confirmDeauthorization(
     await retryDeauthorization(boss, database, run, answer.why);
     return 'retry';
   }
-  // The erasure deletes this job with the rest. An athlete who reconnected while the provider was asked is kept: it looks
+  // The erasure deletes this job with the rest. An athlete who reconnected during the call is kept: the erasure checks
   // again, under their lock.
   if (answer.kind === 'refused' && (await deps.erase(run.athleteId, withdrawnAt))) return 'erased';
   await database.transaction(async (tx) => {
@@ -115,18 +115,18 @@ async function askProvider(deps: ConfirmDependencies, run: DeauthorizationRun, w
   if (await hasConnectedSince(database, athleteId, new Date(withdrawnAt.getTime() + CLOCKS_DIFFER_MS)))
     return { kind: 'accepted' };
   const tokens = await findTokens(database, athleteId);
-  // Nothing is kept of them any more, or the wait of one whose token was dead before is over.
+  // Nothing is stored about them any more, or the 48 h for an already invalid token are over.
   if (!tokens || step === 'erase') return { kind: 'refused' };
   let token = secretBox.open(tokens.accessToken);
   try {
     for (let call = 1; call <= 2; call += 1) {
       const opensAt = await deps.budget.take('webhook');
-      if (opensAt) return { kind: 'unknown', why: 'The budget has no call left just now.' };
+      if (opensAt) return { kind: 'unknown', why: 'The budget has no call left at the moment.' };
       const isAccepted = await provider.getAthlete(token).then(() => true, refusedOnly);
       if (isAccepted) return { kind: 'accepted' };
       if (call === 1) token = await accessTokens.get(athleteId, undefined, token);
     }
-    return { kind: 'unknown', why: 'The provider refuses the token, and refreshes it.' };
+    return { kind: 'unknown', why: 'The provider refuses the token, yet refreshes it.' };
   } catch (error) {
     if (error instanceof ReconnectError) return { kind: 'refused' };
     if (error instanceof ProviderError && error.code === 'THROTTLED') await stopForThrottle(deps, error, error.message);

@@ -19,7 +19,7 @@ export class ConnectError extends Error {
   readonly code = 'CONNECT';
 }
 
-/** What an application asks a connection for. */
+/** What an application requests a connection for. */
 export interface ConnectLink {
   /** The application's own id of the user. */
   externalId: string;
@@ -27,21 +27,21 @@ export interface ConnectLink {
   returnUrl: string;
 }
 
-/** The provider's way of granting access: off to the provider, and back with a code. */
+/** The provider's OAuth flow: off to the provider, and back with a code. */
 export interface ConnectAthlete {
   /**
    * The address to send the athlete's browser to.
-   * @param browser a secret that this browser alone has, in a cookie: a state that is sent on to another is refused
-   * @param link of createLink; undefined for a connection that no application asked for
+   * @param browser a secret that this browser alone has, in a cookie: a state forwarded to another browser is refused
+   * @param link of createLink; undefined for a connection that no application requested
    * @throws ConnectError when the link is not one of ours, or old
    */
   begin(browser: string, link?: string): string;
-  /** Makes a link for one user of the application. It holds for an hour. */
+  /** Makes a link for one user of the application. It is valid for an hour. */
   createLink(link: ConnectLink): { link: string; expiresAt: Date };
   /**
-   * Exchanges the code for tokens and keeps them; an athlete who connects again loses nothing, and what
-   * failed for want of access is tried again. Polling visits them at once.
-   * @param scope what the athlete granted, which may be less than was asked for
+   * Exchanges the code for tokens and keeps them; an athlete who reconnects loses nothing, and jobs
+   * that failed for lack of access are retried. Polling visits them at once.
+   * @param scope what the athlete granted, which may be less than was requested
    * @throws ConnectError; ProviderError
    */
   finish(answer: {

@@ -10,8 +10,8 @@ import { type AccessTokens, CredentialsError, ReconnectError } from './access-to
 import type { EraseAthlete } from './erase-athlete.ts';
 
 /**
- * Disconnects an athlete: gives the access back to the provider, then erases everything kept of them.
- * @returns whether the provider was told; undefined when nothing is kept of such an athlete
+ * Disconnects an athlete: revokes the access at the provider, then erases everything stored about them.
+ * @returns whether the provider was notified; undefined when nothing is stored about the athlete
  */
 export type DisconnectAthlete = (athleteId: Int64) => Promise<{ providerTold: boolean } | undefined>;
 
@@ -24,7 +24,7 @@ export function createDisconnectAthlete(deps: {
 }): DisconnectAthlete {
   return async (athleteId) => {
     if (!(await isAnythingKept(deps.database, athleteId))) {
-      // The request itself was written down, and may name somebody who was erased before.
+      // The audit recorded the request itself, and may name an athlete who was erased before.
       await deps.database.transaction((tx) => forgetAthleteInAudit(tx, athleteId));
       return undefined;
     }
@@ -37,7 +37,7 @@ export function createDisconnectAthlete(deps: {
 
 const TOLERATED = [ProviderError, ReconnectError, CredentialsError, SecretBoxError];
 
-// The erasure does not depend on it: who wants to be forgotten is, whatever the provider does.
+// The erasure does not depend on it: the athlete is erased whatever the provider does.
 async function tellProvider(
   deps: { provider: Provider; accessTokens: AccessTokens; logger: Logger },
   athleteId: Int64,
@@ -47,8 +47,8 @@ async function tellProvider(
     return true;
   } catch (error) {
     if (!TOLERATED.some((kind) => error instanceof kind)) throw error;
-    // No id, and not the error's words: the log must not keep what is being erased.
-    deps.logger.warn('the provider was not told that an athlete is disconnected; they are erased all the same', {
+    // Without the id and the error's text: the log must not keep what is being erased.
+    deps.logger.warn('athlete erased, provider not notified of the disconnect', {
       component: 'erasure',
       code: (error as ProviderError).code,
     });

@@ -12,16 +12,16 @@ import { eraseAthleteRows, lockForErasure } from '../store/erasure.ts';
 /**
  * Erases an athlete who withdrew access.
  * @param withdrawnAt when, by the provider's clock
- * @returns false when the athlete has connected again since: the withdrawal is an old one, and nothing is erased
+ * @returns false when the athlete has reconnected since: the withdrawal is an old one, and nothing is erased
  */
 export type EraseAthlete = (athleteId: Int64, withdrawnAt?: Date) => Promise<boolean>;
 
-// The provider says it again for some minutes; its clock and ours may differ by a little.
+// The provider repeats it for some minutes; its clock and ours may differ slightly.
 export const CLOCKS_DIFFER_MS = 60_000;
 
 /**
  * Erases everything kept of an athlete in one transaction: tokens, activities, thumbnails, jobs and the
- * ledger. A fetch under way loses its claim, and with it its result. Erasing twice is no harm.
+ * ledger. A running fetch loses its claim, and with it its result. Erasing twice does no harm.
  */
 export function createEraseAthlete(deps: { database: Database; boss: PgBoss; logger: Logger }): EraseAthlete {
   return async (athleteId, withdrawnAt) => {
@@ -39,14 +39,14 @@ export function createEraseAthlete(deps: { database: Database; boss: PgBoss; log
       return rows;
     });
     if (!erased) {
-      deps.logger.warn('an old withdrawal of access was ignored: the athlete has connected again since', {
+      deps.logger.warn('old deauthorisation ignored, athlete has reconnected since', {
         component: 'erasure',
         athleteId,
       });
       return false;
     }
-    // No id: the log must not keep what was just erased.
-    deps.logger.info('an athlete was erased', {
+    // Without the id: the log must not keep what was just erased.
+    deps.logger.info('athlete erased', {
       component: 'erasure',
       activities: erased.activities,
       jobs: erased.fetchJobs.length,

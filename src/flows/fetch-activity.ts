@@ -11,9 +11,9 @@ export interface FetchDependencies {
   provider: Pick<Provider, 'getActivity'>;
   accessTokens: AccessTokens;
   budget: Pick<Budget, 'take' | 'renew'>;
-  /** How old a grant of the budget may be when its call leaves; an older one is renewed, its window may be over. */
+  /** How old a grant of the budget may be when its call leaves; an older one is renewed, because its window may be over. */
   grantValidMs: number;
-  /** After the claim, a call must leave within this time: no longer is the athlete kept from another one. */
+  /** After the claim, a call must leave within this time: the claim blocks the athlete for no longer. */
   callWithinMs: number;
   /** Repeats what the database cannot do just now, for as long as the run is not stale. */
   persist: <T>(work: () => Promise<T>) => Promise<T>;
@@ -22,7 +22,7 @@ export interface FetchDependencies {
 /**
  * Runs a claimed job: calls the provider where that is needed, and decides how the run ends. Writes nothing of it.
  * @param signal aborts the call when the process stops; the job is then released
- * @throws what is neither the provider's nor the athlete's doing: a fault of ours, or the database's
+ * @throws errors that neither the provider nor the athlete caused: our own, or the database's
  */
 export async function fetchActivity(deps: FetchDependencies, run: Run, signal: AbortSignal): Promise<Settlement> {
   const settlement = settleWithoutCall(run);
@@ -46,7 +46,7 @@ export async function fetchActivity(deps: FetchDependencies, run: Run, signal: A
   }
 }
 
-/** How a run ends that needs no call; undefined where it does. */
+/** How a run without a call ends; undefined when it needs a call. */
 function settleWithoutCall(run: Run): Settlement | undefined {
   const { athleteId } = run;
   if (run.aspect === 'delete' && run.signed) return { kind: 'ended', outcome: 'deleted', effect: { kind: 'delete' } };
@@ -67,13 +67,13 @@ function settleWithoutCall(run: Run): Settlement | undefined {
   return run.needsCall ? undefined : { kind: 'ended', outcome: 'skipped' };
 }
 
-/** How a run ends whose call failed. */
+/** How a run with a failed call ends. */
 function settlementOf(run: Run, error: ProviderError): Settlement {
   const { message } = error;
   const isDeletion = run.aspect === 'delete';
   switch (error.code) {
     case 'THROTTLED':
-      // Without the address: what is shown to every operator must not name an athlete's activity.
+      // Without the address: a text for every operator must not name an athlete's activity.
       return { kind: 'release', error: message, throttle: { waitMs: error.retryAfterMs, why: answerOf(error) } };
     case 'NOT_FOUND':
       if (isDeletion) return { kind: 'ended', outcome: 'deleted', effect: { kind: 'delete' } };
@@ -106,21 +106,21 @@ async function callProvider(deps: FetchDependencies, run: Run, signal: AbortSign
       ? { accessToken: run.accessToken, expiresAt: run.tokenExpiresAt }
       : undefined;
   const token = await deps.persist(() => deps.accessTokens.get(run.athleteId, known));
-  // A refresh, or a process that was paused, has used up the time.
+  // A refresh or a pause of the process has used up the time.
   if (performance.now() - run.claimedAt > deps.grantValidMs)
     await waitForGrant(deps, run, 'none', () => deps.budget.renew(run.reason, run.startedAt));
   try {
     return checkAnswer(run, await deps.provider.getActivity(token, run.activityId, signal));
   } catch (error) {
     if (!(error instanceof ProviderError && error.code === 'UNAUTHORIZED')) throw error;
-    // Once only: a new token, another call out of the budget, the same request again.
+    // Only once: a new token, another call out of the budget, the same request again.
     const fresh = await deps.persist(() => deps.accessTokens.get(run.athleteId, undefined, token));
     await waitForGrant(deps, run, now(), () => deps.budget.take(run.reason));
     return checkAnswer(run, await deps.provider.getActivity(fresh, run.activityId, signal));
   }
 }
 
-/** Asks for a call while the athlete is still held for it. @throws CallPutOff */
+/** Requests a call while the athlete is still held for it. @throws CallPutOff */
 async function waitForGrant(
   deps: FetchDependencies,
   run: Run,
@@ -129,15 +129,15 @@ async function waitForGrant(
 ): Promise<void> {
   const checkTime = () => {
     if (performance.now() - run.claimedAt > deps.callWithinMs)
-      throw new CallPutOff('The call could not leave in time; the job was released.', lastCall);
+      throw new CallPutOff('The call could not be sent in time; the job was released.', lastCall);
   };
   checkTime();
   const opensAt = await deps.persist(ask);
-  if (opensAt) throw new CallPutOff('The budget has no call left for this job just now.', lastCall);
+  if (opensAt) throw new CallPutOff('The budget has no call left for this job at the moment.', lastCall);
   checkTime(); // the database may have kept the grant waiting
 }
 
-/** The call was not made, for no reason of the job's own. */
+/** The call was not made, for a reason unrelated to the job. */
 class CallPutOff extends Error {
   readonly lastCall: LastCall;
   constructor(message: string, lastCall: LastCall) {
@@ -151,7 +151,7 @@ function checkAnswer(run: Run, answer: Answer): Answer {
   if (id !== run.activityId)
     throw new ProviderError('UNUSABLE', `The provider answered with activity ${id} for activity ${run.activityId}.`);
   if (athlete.id !== run.athleteId)
-    throw new ProviderError('OTHER_ATHLETE', `Activity ${run.activityId} is not athlete ${run.athleteId}'s.`);
+    throw new ProviderError('OTHER_ATHLETE', `Activity ${run.activityId} does not belong to athlete ${run.athleteId}.`);
   return answer;
 }
 

@@ -1,4 +1,4 @@
-/** What the doctor found of one thing. */
+/** The result of one of the doctor's checks. */
 export interface Finding {
   check: string;
   ok: boolean;

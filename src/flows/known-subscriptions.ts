@@ -11,17 +11,17 @@ export class UnknownSubscriptionError extends Error {
   readonly code = 'UNKNOWN_SUBSCRIPTION';
 }
 
-/** No subscription is known yet: the provider is being asked, and delivers the event again. */
+/** No subscription is known yet: the provider's list is being read, and the event will be delivered again. */
 export class NoSubscriptionError extends Error {
   override name = 'NoSubscriptionError';
   readonly code = 'NO_SUBSCRIPTION';
 }
 
-/** Knows which subscriptions to trust. */
+/** The subscriptions to trust. */
 export interface KnownSubscriptions {
   /** @throws UnknownSubscriptionError; NoSubscriptionError while none is known */
   mustTrust(id: Int64): Promise<void>;
-  /** Forget what was read: the set has changed. */
+  /** Discards what was read: the set has changed. */
   refresh(): void;
 }
 
@@ -42,36 +42,38 @@ export function createKnownSubscriptions(deps: {
   const read = (): Promise<Set<Int64>> => {
     readAt = now();
     known = listKnownSubscriptions(database).then((ids) => new Set(ids));
-    // A failed read is not kept.
+    // A failed read is not cached.
     known.catch(() => {
       known = undefined;
     });
     return known;
   };
   const ask = async (): Promise<void> => {
-    // A holder of its own for each try: the lease keeps this process out as well.
+    // Each attempt is a holder of its own: the lease excludes this process as well.
     if (!(await holdLease(database, 'subscription', randomUUID(), ASK_EVERY_MS))) return;
     await deps.askProvider();
-    logger.info('provider asked for the subscription, none was known', { component: 'webhook' });
+    logger.info('no subscription known, listed the provider’s', { component: 'webhook' });
   };
   return {
     refresh: () => {
       known = undefined;
     },
     mustTrust: async (id) => {
-      // A clock that was set back makes nothing fresh for as long as it lags.
+      // After the clock is set back, nothing counts as fresh until it has caught up.
       let ids = await (known !== undefined && Math.abs(now() - readAt) < FRESH_MS ? known : read());
       if (!ids.has(id) && now() !== readAt) ids = await read(); // it may be brand new
       if (ids.has(id)) return;
       if (ids.size > 0)
         throw new UnknownSubscriptionError(`Subscription ${id} is not one that this service created or listed.`);
       ask().catch((error: Error) =>
-        logger.warn('provider could not be asked for the subscription', {
+        logger.warn('no subscription known, listing the provider’s failed', {
           component: 'webhook',
           error: error.message,
         }),
       );
-      throw new NoSubscriptionError('No subscription is known yet; the provider is being asked. Deliver it again.');
+      throw new NoSubscriptionError(
+        'No subscription is known yet; the provider’s list is being read. Deliver it again.',
+      );
     },
   };
 }

@@ -42,19 +42,19 @@ export interface PageDecision {
   drift?: Record<'missed' | 'changed' | 'vanished', number>;
 }
 
-/** What came of asking for one page. */
+/** The result of requesting one page. */
 export type PageAnswer =
   | ({ kind: 'page' } & ListedPage)
   /** The budget is closed for this reason until then. */
   | { kind: 'wait'; until: Date }
-  /** The athlete must reconnect, and is shown so. */
+  /** The athlete must reconnect, and is shown as such. */
   | { kind: 'refused'; error: string }
-  /** No usable answer; worth another try. */
+  /** No usable answer; a retry may work. */
   | { kind: 'failed'; error: string };
 
 /**
- * Asks for one page of an athlete's list, out of the shared budget. A rejected token is refreshed once; a
- * second 401 shows the athlete as `reconnect`, a 403 as `scope`; a 429 stops every replica. Asks nothing for
+ * Requests one page of an athlete's list, out of the shared budget. A rejected token is refreshed once; a
+ * second 401 shows the athlete as `reconnect`, a 403 as `scope`; a 429 stops every replica. Makes no call for
  * an athlete who is not healthy. Throws when the signal aborts the call.
  * @param perPage PER_PAGE, or fewer for the first page
  */
@@ -133,7 +133,7 @@ async function refuse(
 ): Promise<PageAnswer> {
   deps.metrics.authorisationFailures.inc({ code: state === 'scope' ? '403' : '401' });
   return deps.database.transaction(async (tx): Promise<PageAnswer> => {
-    await lockTokens(tx, athleteId); // an athlete who connects just now waits, or is seen
+    await lockTokens(tx, athleteId); // an athlete who is just connecting waits, or is seen
     const athlete = await findTokens(tx, athleteId);
     if (athlete && athlete.connectedAt !== connectedAt)
       return { kind: 'failed', error: 'The athlete reconnected while their list was read.' };
@@ -160,7 +160,7 @@ function readPage(
 }
 
 /**
- * Where the list goes on after a page. The bound is one second above the oldest start, so that others of
+ * Where the list continues after a page. The bound is one second above the oldest start, so that others of
  * that second are listed too.
  */
 export function nextCursor(

@@ -16,17 +16,17 @@ export interface ThumbnailDependencies {
   map: TileSource | undefined;
 }
 
-/** What came of a thumbnail job. */
+/** The result of a thumbnail job. */
 export interface MadeThumbnail {
-  /** 'withoutMap': stored, but no tile of its map came; 'superseded': the activity is gone, or was stored again. */
+  /** 'withoutMap': stored, but no tile of its map came; 'superseded': the activity was removed or stored again. */
   result: 'rendered' | 'withoutMap' | 'superseded';
   /** Why tiles are missing on the picture, for the log. */
   mapProblem: string | undefined;
 }
 
 /**
- * Draws an activity's picture and stores it together with the job's completion. Where tiles are missing that
- * may be had later, it stores what it has and the job's failure: pg-boss has the picture drawn again.
+ * Draws an activity's picture and stores it together with the job's completion. If tiles are missing that
+ * may be available later, it stores what it has and the job's failure: pg-boss retries the drawing.
  * @throws ClaimLostError when the claim was lost
  */
 export async function makeThumbnail(

@@ -109,8 +109,8 @@ export function createEndpoints(deps: {
       onLocked(id, async (tx) => {
         const changeId = randomUUID();
         const at = await databaseTime(tx);
-        const nobody = { cursor: null, athleteId: null, externalId: null, activityId: null };
-        await start(tx, [await insertDelivery(tx, id, { changeId, type: TEST_TYPE, at, ...nobody })]);
+        const noSubject = { cursor: null, athleteId: null, externalId: null, activityId: null };
+        await start(tx, [await insertDelivery(tx, id, { changeId, type: TEST_TYPE, at, ...noSubject })]);
         return { changeId };
       }),
     replay: (id, since) =>

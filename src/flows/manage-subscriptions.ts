@@ -15,7 +15,7 @@ export interface Subscription {
 
 /** Manages the application's webhook subscription at the provider. Every method throws ProviderError. */
 export interface Subscriptions {
-  /** The provider validates the callback while this is under way, so the service must be listening. */
+  /** The provider validates the callback during the call, so the service must be listening. */
   create(callbackUrl: string, verifyToken: string): Promise<{ id: Int64; callbackUrl: string }>;
   list(): Promise<Subscription[]>;
   /** @returns false when the provider knows no such subscription */
@@ -72,7 +72,7 @@ async function explainByExisting(
   list: Subscriptions['list'],
 ): Promise<ProviderError | undefined> {
   if (!(refusal instanceof ProviderError && refusal.code === 'REFUSED')) return undefined;
-  // The refusal is what was asked about; that the list cannot be had as well adds nothing to it.
+  // The caller needs the refusal; that the list is unavailable too adds nothing.
   const [standing] = await list().catch(() => []);
   if (!standing) return undefined;
   const advice =

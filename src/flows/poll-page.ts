@@ -11,12 +11,12 @@ import {
 } from '../store/polling-differences.ts';
 import { endsList, type ListedActivity, type ListedPage, type PageDecision } from './list-page.ts';
 
-// A webhook may be under way for that long; the provider's list may lag behind a detail for as long.
+// A webhook may take that long to arrive, and the provider's list may lag behind the details for as long.
 const SETTLE_MS = 120_000;
 
 /**
- * What a sweep does with a page: what is unknown, changed or no longer listed is fetched, and the athlete's list
- * is read no further after `stopAfter` known in a row.
+ * What a sweep does with a page: it fetches what is unknown, changed or no longer listed, and stops reading the
+ * athlete's list after `stopAfter` known activities in a row.
  * @param athlete.connectedAt when the athlete connected: webhooks announce what ends after that
  */
 export async function pollPage(

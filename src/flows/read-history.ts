@@ -4,7 +4,7 @@ import type { Database } from '../infra/database.ts';
 import { databaseTime } from '../store/database-time.ts';
 import { type HistoryCount, readHistory, sumHistory } from '../store/history.ts';
 
-/** Seconds that half, and nineteen of twenty, did not exceed; null where nothing was measured. */
+/** Median and 95th percentile, in seconds; null where nothing was measured. */
 export interface Spread {
   count: number;
   p50S: number | null;
@@ -14,7 +14,7 @@ export interface Spread {
 /** What happened in one step of time. */
 export interface HistoryPoint {
   at: Date;
-  /** Runs by what came of them. */
+  /** Runs by result. */
   finished: Record<string, number>;
   /** What polling found that webhooks should have brought. */
   drift: Record<string, number>;
@@ -32,7 +32,7 @@ export interface History {
 const HOUR_S = 3600;
 const HOUR_MS = 3_600_000;
 
-/** The last hours in even steps, oldest first; steps in which nothing happened are there too. */
+/** The last hours in equal steps, oldest first; empty steps are included. */
 export async function readLastHours(database: Database, hours: number): Promise<History> {
   const stepS = stepOf(hours);
   const now = await databaseTime(database);
@@ -92,7 +92,7 @@ function spreadOf(rows: readonly HistoryCount[], wanted: string): Spread {
   };
 }
 
-// What a histogram estimates is no finer; more digits are noise of the arithmetic.
+// A histogram's estimate is no more precise; further digits are noise.
 function toTenthsOfMs(seconds: number | null): number | null {
   return seconds === null ? null : Math.round(seconds * 10_000) / 10_000;
 }

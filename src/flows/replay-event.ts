@@ -5,8 +5,8 @@ import { type RequestResult, requestFetches } from '../queue/requests.ts';
 import { findEvent, type WebhookEventRow } from '../store/webhook-events.ts';
 
 /**
- * Repeats what a delivery of the ledger requested: the activity is fetched whatever is stored, or, for
- * a delete event, deleted, even when newer events came since.
+ * Repeats what a delivery in the ledger requested: fetches the activity even if it is stored or, for
+ * a delete event, deletes it, even when newer events have arrived since.
  * @returns what became of the request; undefined when the ledger has no such event
  */
 export async function replayEvent(

@@ -6,15 +6,15 @@ import { findOwner } from '../store/activities.ts';
 import { type FetchJob, findFetchJobOfActivity } from '../store/fetch-jobs.ts';
 import { keepFromSyncs } from '../store/sync-items.ts';
 
-/** The activity has a job already for another athlete, or is stored as theirs. */
+/** The activity already has a job for another athlete, or is stored as theirs. */
 export class OtherAthleteError extends Error {
   override name = 'OtherAthleteError';
   readonly code = 'OTHER_ATHLETE';
 }
 
 /**
- * Asks for one fetch by hand.
- * @returns the job, and whether it stood already, so that the request joined it
+ * Requests one fetch manually.
+ * @returns the job, and whether it already existed, so that the request joined it
  * @throws OtherAthleteError
  */
 export async function requestJob(
@@ -25,7 +25,7 @@ export async function requestJob(
     const standing = await findFetchJobOfActivity(tx, request.activityId);
     if (standing && standing.athleteId !== request.athleteId) {
       throw new OtherAthleteError(
-        `Job ${standing.id} says that activity ${request.activityId} is athlete ${standing.athleteId}'s. Delete that job if it is wrong, then ask again.`,
+        `Job ${standing.id} says that activity ${request.activityId} is athlete ${standing.athleteId}'s. Delete that job if it is wrong, then repeat the request.`,
       );
     }
     const owner = standing ? undefined : await findOwner(tx, request.activityId);

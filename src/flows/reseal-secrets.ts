@@ -3,7 +3,7 @@ import { type SecretBox, SecretBoxError } from '../infra/secret-box.ts';
 import { listSecretsOfOtherKeys, resealSecrets } from '../store/endpoints.ts';
 
 /**
- * Encrypts the endpoints' secrets that were sealed with an older key with the newest one, so that the older keys can go.
+ * Encrypts the endpoints' secrets that were sealed with an older key with the newest one, so that the older keys can be removed.
  * @returns how many endpoints' secrets were sealed again, and of how many no configured key opens them
  */
 export async function resealEndpointSecrets(

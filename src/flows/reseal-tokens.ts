@@ -3,8 +3,8 @@ import { type SecretBox, SecretBoxError } from '../infra/secret-box.ts';
 import { listTokensOfOtherKeys, resealTokens } from '../store/athletes.ts';
 
 /**
- * Encrypts tokens that were sealed with an older key with the newest one, so that the older keys can go.
- * A pair that a refresh replaces in the meantime is left to it. Any number of processes may do it at once.
+ * Encrypts tokens that were sealed with an older key with the newest one, so that the older keys can be removed.
+ * A pair that a refresh replaces in the meantime is skipped. Any number of processes may do it at once.
  * @returns how many athletes' tokens were sealed again, and of how many no configured key opens them
  */
 export async function resealOutdatedTokens(

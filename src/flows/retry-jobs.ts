@@ -16,8 +16,8 @@ interface Dependencies {
 }
 
 /**
- * Runs one job again: a finished one is re-opened, a pending one waits out no backoff.
- * @returns the job as it is then; 'working' when it runs already; undefined when there is no such job
+ * Retries one job: a finished one is re-opened, a pending one skips the rest of its backoff.
+ * @returns the job afterwards; 'working' when it is already running; undefined when there is no such job
  */
 export async function retryJob(deps: Dependencies, id: Int64): Promise<FetchJob | 'working' | undefined> {
   return deps.database.transaction(async (tx) => {

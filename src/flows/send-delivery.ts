@@ -42,7 +42,7 @@ export interface SendDependencies {
   now: () => number;
 }
 
-/** What came of an attempt; undefined when there was nothing to send any more. */
+/** The result of an attempt; undefined when there was nothing left to send. */
 export type SentDelivery = { delivery: OpenDelivery; answer: OutboundAnswer; result: AttemptResult } | undefined;
 
 /**
@@ -97,7 +97,7 @@ async function settle(
   const result = isDelivered ? 'delivered' : delayMs === undefined ? 'exhausted' : 'retry';
   await deps.database.transaction(async (tx) => {
     const exists = await lockEndpoint(tx, delivery.endpointId);
-    // Gone with its endpoint or its athlete; the line goes on.
+    // Deleted with its endpoint or its athlete; the line continues.
     const isKept = exists && (await recordAttempt(tx, delivery, { ...answer, result }));
     await completeDelivery(boss, tx, run);
     if (!isKept) return;

@@ -12,12 +12,12 @@ export interface Examination {
 
 /** The subscription's doctor with its last findings, so that showing them costs no call to the provider. */
 export interface Doctor {
-  /** Examines now. */
+  /** Re-runs the checks. */
   examine(): Promise<Examination>;
   /**
    * The last findings. Older ones, and those made for other known subscriptions, are renewed in the background.
    * @param known the subscriptions that are known now
-   * @returns undefined when the first examination takes longer than a reader should wait
+   * @returns undefined when the first checks take longer than a reader should wait
    */
   latest(known: readonly Int64[]): Promise<Examination | undefined>;
 }
@@ -38,7 +38,7 @@ export function createDoctor(deps: DoctorDependencies & { logger: Logger }): Doc
   const examineInBackground = (): Promise<unknown> => {
     running ??= examine()
       .catch((error: Error) =>
-        deps.logger.warn('the subscription could not be examined', { component: 'doctor', error: error.message }),
+        deps.logger.warn('subscription checks failed', { component: 'doctor', error: error.message }),
       )
       .finally(() => {
         running = undefined;

@@ -17,7 +17,7 @@ export interface DeliveryRecord {
 export interface DoctorDependencies {
   provider: Pick<Provider, 'listSubscriptions'>;
   callbackUrl: string;
-  /** A provider on this machine (a simulated one) reaches what no other can. */
+  /** A provider on this machine (a simulated one) reaches addresses that no other can. */
   providerOrigin: string;
   verifyToken: string | undefined;
   /** Whether deliveries must be signed (PROVIDER_WEBHOOK_SECRET). */
@@ -31,7 +31,7 @@ const SILENCE_MS = 3 * 86_400_000;
 const HOUR_MS = 3_600_000;
 
 /**
- * Looks whether webhooks can arrive: our configuration, the subscription at the provider, the callback as
+ * Checks whether webhooks can arrive: our configuration, the subscription at the provider, the callback as
  * the provider sees it, and what has arrived. Changes nothing.
  */
 export async function examineSubscription(deps: DoctorDependencies): Promise<{ ok: boolean; findings: Finding[] }> {
@@ -75,15 +75,15 @@ function checkPublicUrl(callbackUrl: string, providerOrigin: string): Finding {
   if (LOCAL.test(hostname)) {
     return fault(
       check,
-      `${callbackUrl} can be reached from this machine or network only.`,
-      'Set NEXT_PUBLIC_BASE_URL to an address that the provider reaches: a public host, or a tunnel to this machine.',
+      `${callbackUrl} is reachable from this machine or network only.`,
+      'Set NEXT_PUBLIC_BASE_URL to an address that the provider can reach: a public host, or a tunnel to this machine.',
     );
   }
   if (protocol === 'https:') return fine(check, `The callback is ${callbackUrl}.`);
   return fault(
     check,
     `${callbackUrl} is not encrypted.`,
-    'Serve the public address by https, and set NEXT_PUBLIC_BASE_URL.',
+    'Serve the public address over https, and set NEXT_PUBLIC_BASE_URL.',
   );
 }
 
@@ -93,7 +93,7 @@ function checkSubscriptions(listed: SubscriptionAnswer[] | ProviderError, callba
     const nextStep =
       listed.code === 'UNAUTHORIZED' || listed.code === 'FORBIDDEN'
         ? 'Check PROVIDER_CLIENT_ID and PROVIDER_CLIENT_SECRET.'
-        : 'Try again; if it stays, check PROVIDER_API_URL and the way out to it.';
+        : 'Try again; if the error persists, check PROVIDER_API_URL and the network route to it.';
     return [fault(check, `The provider did not list subscriptions: ${listed.message}.`, nextStep)];
   }
   const [first] = listed;
@@ -133,7 +133,7 @@ function checkTrust({ trusted }: DeliveryRecord, listed: SubscriptionAnswer[] | 
   if (trusted.length === 0) {
     return fault(
       check,
-      'None is known: events are answered 503 until the provider has named its subscription.',
+      'None is known: events are answered with 503 until the provider has listed its subscription.',
       `Create one, or record it: npm run webhook:list.`,
     );
   }
@@ -151,11 +151,11 @@ function checkTrust({ trusted }: DeliveryRecord, listed: SubscriptionAnswer[] | 
 
 function checkDeauthorizations({ unconfirmed }: DeliveryRecord): Finding {
   const check = 'deauthorizations';
-  if (unconfirmed === 0) return fine(check, 'None waits to be confirmed.');
+  if (unconfirmed === 0) return fine(check, 'None is waiting for confirmation.');
   return fault(
     check,
     `${unconfirmed} cannot be confirmed: the provider neither accepts nor refuses the athletes’ tokens.`,
-    'They are tried hourly. Check PROVIDER_CLIENT_ID, PROVIDER_CLIENT_SECRET and PROVIDER_API_URL, and that the provider is up.',
+    'They are retried hourly. Check PROVIDER_CLIENT_ID, PROVIDER_CLIENT_SECRET and PROVIDER_API_URL, and that the provider is up.',
   );
 }
 
@@ -179,7 +179,7 @@ function checkLastEvent(
   return ageMs > SILENCE_MS && athletes > 0 ? fault(check, detail, nextStep) : fine(check, detail);
 }
 
-// Nobody may have had a reason to record or rename an activity yet.
+// The athletes may have had no reason to record or rename an activity yet.
 function isNew(listed: SubscriptionAnswer[] | ProviderError, now: number): boolean {
   const createdAt = listed instanceof ProviderError ? undefined : listed[0]?.created_at;
   return typeof createdAt === 'string' && now - Date.parse(createdAt) < HOUR_MS;

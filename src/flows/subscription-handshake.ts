@@ -3,7 +3,7 @@ import { type Finding, fault, fine } from './finding.ts';
 
 const HANDSHAKE_MS = 2000;
 
-/** Asks our own public address what the provider would ask. The token goes to our own origin alone. */
+/** Sends our own public address the request that the provider would send. The token goes to our own origin only. */
 export async function shakeHands(callbackUrl: string, verifyToken: string | undefined): Promise<Finding> {
   const check = 'handshake';
   const challenge = randomBytes(12).toString('hex');
@@ -19,20 +19,20 @@ export async function shakeHands(callbackUrl: string, verifyToken: string | unde
     if (answer.status === 403) {
       return fault(
         check,
-        'The callback answers 403: it has another verify token than this configuration.',
+        'The callback answers 403: its verify token differs from this configuration’s.',
         'Give every process the same PROVIDER_VERIFY_TOKEN, and restart them.',
       );
     }
     return fault(
       check,
       `The callback answers ${answer.status}, not 200 with the challenge.`,
-      'Let the public address lead to a process with the role web, without a redirect or a page in between.',
+      'Route the public address to a process with the role web, without a redirect or a page in between.',
     );
   } catch (error) {
     return fault(
       check,
       `The callback does not answer: ${reasonOf(error)}.`,
-      'Start the service, and let the public address lead to it: name, certificate, proxy, firewall.',
+      'Start the service, and check the way to it from the public address: DNS, certificate, proxy, firewall.',
     );
   }
 }

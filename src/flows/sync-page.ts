@@ -6,8 +6,8 @@ import { findJobsOfSyncs, findSyncItems } from '../store/sync-items.ts';
 import { endsList, type ListedPage, type PageDecision } from './list-page.ts';
 
 /**
- * What a manual sync does with a page: what is not stored, or with force all of it, is fetched, back to the
- * sync's `after`. An open job is joined: the sync waits for it, and it costs no further call.
+ * What a manual sync does with a page: it fetches what is not stored, or with force everything, back to the
+ * sync's `after`. It joins an open job: the sync waits for it, and it costs no further call.
  */
 export async function syncPage(tx: Queryable, step: PageStep, page: ListedPage): Promise<PageDecision> {
   const afterMs = step.afterS === null ? Number.NEGATIVE_INFINITY : step.afterS * 1000;

@@ -41,7 +41,7 @@ export interface SyncProgress extends Pick<StoredSync, Unchanged> {
   finishedAt: string | null;
 }
 
-/** What a sync would at least cost. Activities that are not stored yet cost one call more each. */
+/** The minimum cost of a sync. Each activity not stored yet costs one more call. */
 export interface SyncForecast {
   athletes: number;
   calls: number;
@@ -51,18 +51,18 @@ export interface SyncForecast {
 
 /** Manual syncs. */
 export interface Syncs {
-  /** @throws SyncRefusedError when there is no athlete whose list can be read, or `after` is still to come */
+  /** @throws SyncRefusedError when there is no athlete whose list can be read, or `after` is in the future */
   start(request: SyncRequest): Promise<Int64>;
-  /** What a sync of all athletes would at least cost, and when it would end. Changes nothing. */
+  /** The minimum cost of a sync of all athletes, and when it would end. Changes nothing. */
   forecast(request: Omit<SyncRequest, 'athleteId'>): Promise<SyncForecast>;
   find(id: Int64): Promise<SyncProgress | undefined>;
   /** Newest first. @param beforeId the last one of the page before */
   list(limit: number, beforeId?: Int64): Promise<SyncProgress[]>;
-  /** @returns undefined when there is no such sync; false when it had ended already */
+  /** @returns undefined when there is no such sync; false when it had already ended */
   cancel(id: Int64): Promise<boolean | undefined>;
 }
 
-/** The sync cannot be made. */
+/** The sync cannot be started. */
 export class SyncRefusedError extends Error {
   override name = 'SyncRefusedError';
   readonly code = 'SYNC_REFUSED';
@@ -87,7 +87,7 @@ export function createSyncs(deps: {
       const afterMs = (request.afterS ?? 0) * 1000;
       if (afterMs > deps.now())
         throw new SyncRefusedError(
-          `${new Date(afterMs).toISOString()} is still to come: no activity is newer.`,
+          `${new Date(afterMs).toISOString()} is in the future: no activity is newer.`,
           'future',
         );
       const id = await createSync(database, request);

@@ -11,21 +11,21 @@ export interface ThrottledDependencies {
 }
 
 /**
- * What a 429 asks for: every replica waits, and the capacity is halved for a while.
+ * Reacts to a 429: every replica waits, and the capacity is halved for a while.
  * @param why is shown to every operator during the pause; it must not name an athlete's activity
  * @returns until when (database time)
  */
 export async function stopForThrottle(deps: ThrottledDependencies, error: ProviderError, why: string): Promise<Date> {
   const until = await deps.budget.block(error.retryAfterMs, why);
   deps.metrics.throttled.inc();
-  deps.logger.warn('the provider throttles; every replica waits', {
+  deps.logger.warn('throttled by the provider, every replica waits', {
     component: 'budget',
     until: until.toISOString(),
   });
   return until;
 }
 
-/** The calls about subscriptions: too few to ask the budget for, but a 429 for one of them is meant for all. */
+/** Calls about subscriptions: too few for the budget to count, but a 429 to one of them applies to all. */
 export type SubscriptionCalls = Pick<Provider, 'createSubscription' | 'listSubscriptions' | 'deleteSubscription'>;
 
 export function stopsForThrottle(provider: SubscriptionCalls, deps: ThrottledDependencies): SubscriptionCalls {

@@ -28,7 +28,7 @@ export interface WalkDependencies {
   listPage: ListPage;
   logger: Logger;
   metrics: Metrics;
-  /** Known activities in a row after which a sweep reads an athlete's list no further. */
+  /** Known activities in a row after which a sweep stops reading an athlete's list. */
   stopAfter: number;
   backoff: { baseMs: number; capMs: number };
   random: () => number;
@@ -36,7 +36,7 @@ export interface WalkDependencies {
 
 // A sweep seldom needs more: most of what it reads is known.
 const FIRST_PAGE_OF_SWEEP = 30;
-/** Failures in a row after which a walk goes on without the athlete. */
+/** Failures in a row after which a walk continues without the athlete. */
 const GIVE_UP_AFTER = { polling: 4, manual: MAX_ATTEMPTS + 1 };
 
 /**
@@ -92,7 +92,7 @@ async function takePage(
 }
 
 /**
- * Reads the page again after a wait, and goes on with others; after some failures in a row the walk ends without
+ * Retries the page after a wait, and continues with others; after some failures in a row the walk gives up on
  * the athlete.
  * @throws WalkLostError as walkList
  */

@@ -7,11 +7,11 @@ const REFUSALS = 20;
 
 /** Counts the deliveries of each address that were refused with 403. */
 export interface AddressCount {
-  /** Counts one. @returns whether its address has had its 20 of this minute: it is answered 429 in place of 403 */
+  /** Counts one. @returns whether its address has used up this minute's 20: it gets 429 in place of 403 */
   isOver(request: Request): boolean;
 }
 
-/** Counts start again each minute; an address over the limit is logged once a minute. @param deps.now milliseconds */
+/** Counts restart each minute; an address over the limit is logged once a minute. @param deps.now milliseconds */
 export function createAddressCount(deps: { logger: Logger; now: () => number }): AddressCount {
   const tally = createAddressTally();
   let minute = Number.NaN;

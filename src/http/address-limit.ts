@@ -6,8 +6,8 @@ const WINDOW_MS = 60_000;
 const TRIES = 10;
 
 /**
- * At most ten failing tries a minute from one address; behind proxies TRUSTED_PROXIES tells which that is.
- * @param what is tried, for the answer 429: "to sign in"
+ * At most ten failed attempts a minute from one address; behind proxies TRUSTED_PROXIES determines which that is.
+ * @param what is attempted, for the 429: "to sign in"
  */
 export function limitTries(what: string): RequestHandler {
   return rateLimit({
@@ -16,10 +16,10 @@ export function limitTries(what: string): RequestHandler {
     standardHeaders: 'draft-8',
     legacyHeaders: false,
     skipSuccessfulRequests: true,
-    // Whoever sends the header without a proxy in between is not believed, and no reason to complain.
+    // A client that sends the header without a proxy in between is not believed, and no reason to complain.
     validate: { xForwardedForHeader: false },
     handler: () => {
-      throw new Problem('tooManyRequests', `Too many tries ${what} from this address. Wait a minute.`, {
+      throw new Problem('tooManyRequests', `Too many attempts ${what} from this address. Wait a minute.`, {
         headers: { 'Retry-After': String(WINDOW_MS / 1000) },
       });
     },

@@ -41,7 +41,7 @@ export interface AdminApi {
 
 /**
  * @param applicationRoutes endpoints of the application's interface, for the OpenAPI document
- * @param moreRoutes endpoints that are put together elsewhere: subscriptions, syncs
+ * @param moreRoutes endpoints that are created elsewhere: subscriptions, syncs
  * @param about version and public address, for the OpenAPI document
  */
 export function createAdminApi(deps: {

@@ -7,22 +7,22 @@ import { defineCookie } from './cookies.ts';
 import { Problem } from './problem.ts';
 import type { RefusedTries } from './refused-tries.ts';
 
-/** Who asks: an admin, somebody who may only look, or nobody. */
+/** A client's access: an admin, or read-only. */
 export type Access = 'admin' | 'read';
 
 export const SESSION_COOKIE = 'activity_sync_session';
 const SESSION_MS = 12 * 3_600_000;
-/** What every answer 401 says of how to sign in (RFC 9110). */
+/** The challenge that every 401 carries (RFC 9110). */
 export const CHALLENGE = { 'WWW-Authenticate': 'Bearer realm="activity-sync"' };
 
 /** Checks who may use the admin interface: a bearer token, or a browser session started with one. */
 export interface AdminAuth {
   /**
-   * Who this request comes from; undefined when it carries neither a token nor a session that holds.
+   * Who this request comes from; undefined when it carries neither a valid token nor a valid session.
    * @throws Problem 429 after too many wrong tokens from its address
    */
   accessOf(request: Request): Promise<Access | undefined>;
-  /** Refuses whoever lacks the access, and leaves in `response.locals` who asks. 'public' lets everyone through. */
+  /** Refuses a client without the access, and leaves the client's access in `response.locals`. 'public' lets everyone through. */
   guard(needed: 'public' | 'write' | Access): RequestHandler;
   /** There is no token, so no sign-in can succeed. */
   isClosed: boolean;
@@ -32,7 +32,7 @@ export interface AdminAuth {
    */
   accessOfToken(token: string, request: Request): Access | undefined;
   startSession(access: Access, response: Response): Promise<void>;
-  /** Ends the session for good: its cookie is worth nothing any more. */
+  /** Ends the session for good: its cookie becomes invalid. */
   endSession(request: Request, response: Response): Promise<void>;
 }
 
@@ -60,7 +60,7 @@ export function createAdminAuth(options: {
 
   const accessOfToken: AdminAuth['accessOfToken'] = (token, request) => {
     const given = digest(token);
-    // Every digest is compared, so the time says nothing about which one was near.
+    // Every digest is compared, so the time does not reveal which one was close.
     let found: Access | undefined;
     for (const [access, expected] of digests) if (timingSafeEqual(given, expected)) found ??= access;
     if (found === undefined) options.refusedTries.note(request);
@@ -78,7 +78,7 @@ export function createAdminAuth(options: {
     return idHashes.length === 0 ? undefined : findSession(database, idHashes);
   };
 
-  // Only a bearer token takes a session's place: a browser may send other credentials along, such as a proxy's.
+  // Only a bearer token replaces a session: a browser may send other credentials along, such as a proxy's.
   const identify = async (request: Request): Promise<{ access: Access | undefined; bySession: boolean }> => {
     const bearer = bearerOf(request);
     return bearer === undefined
@@ -98,7 +98,7 @@ export function createAdminAuth(options: {
               headers: CHALLENGE,
             });
       }
-      if (needed !== 'read' && access !== 'admin') throw new Problem('forbidden', 'This token may only look.');
+      if (needed !== 'read' && access !== 'admin') throw new Problem('forbidden', 'This token is read-only.');
       if (bySession && !isSafe(request)) refuseForeignOrigin(request);
       response.locals.access = access;
       response.locals.who = bySession ? 'session' : access;
@@ -147,8 +147,7 @@ export function refuseForeignOrigin(request: Request): void {
     site !== undefined
       ? site === 'same-origin'
       : origin !== undefined && URL.parse(origin)?.host === request.get('host');
-  if (!ours)
-    throw new Problem('forbidden', 'A browser session may change something only from the pages of this service.');
+  if (!ours) throw new Problem('forbidden', 'A browser session may change things only from this service’s own pages.');
 }
 
 function digest(token: string): Buffer {

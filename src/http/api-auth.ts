@@ -52,7 +52,7 @@ export function createApiGuard(options: {
     const admins = options.auth.guard(needed === 'write' ? 'admin' : 'read');
     return async (request, response, next) => {
       const token = bearerOf(request);
-      // An application's token is none of the operator's, and no wrong one.
+      // An application's token is not an operator's, but not a wrong one either.
       if (!token?.startsWith(PREFIX) && (await options.auth.accessOf(request)) !== undefined)
         return admins(request, response, next);
       const found = token === undefined ? undefined : await findApiToken(options.database, digestOf(token));
@@ -61,12 +61,12 @@ export function createApiGuard(options: {
           'unauthorized',
           token === undefined
             ? 'Send Authorization: Bearer with a token that was created for this application.'
-            : 'This token is not known, or was revoked. Ask the operator of the service for another.',
+            : 'This token is unknown or was revoked. Ask the operator of the service for another.',
           { headers: CHALLENGE },
         );
       }
       if (needed === 'write' && found.scope !== 'write')
-        throw new Problem('forbidden', 'This token may only read; this request needs one with the scope write.');
+        throw new Problem('forbidden', 'This token may only read; this request needs the scope write.');
       response.locals.apiToken = found.id;
       response.locals.who = 'application';
       response.locals.tokenName = found.name;

@@ -8,7 +8,7 @@ import { createErrorHandler, refuseUnknownPath, showProblemsAs } from './problem
 /**
  * Puts routers behind the security headers, and errors into one form.
  * @param deps.first routers that count their requests themselves: the provider's deliveries
- * @param deps.trustedProxies how many proxies are believed about the address of whoever asks
+ * @param deps.trustedProxies how many proxies are believed about the client's address
  */
 export function createApp(deps: {
   first: Router[];
@@ -39,7 +39,7 @@ export function createApp(deps: {
         },
       },
       crossOriginEmbedderPolicy: false,
-      // Under 'no-referrer' a browser sends `Origin: null` with a form, and could not be told from another site.
+      // Under 'no-referrer' a browser sends `Origin: null` with a form, and could not be distinguished from another site.
       referrerPolicy: { policy: 'same-origin' },
     }),
   );
@@ -70,7 +70,7 @@ function countRequests(metrics: Metrics): RequestHandler {
       const route = String(response.locals.routePath ?? request.route?.path ?? 'other');
       const method = METHODS.has(request.method) ? request.method : 'other';
       metrics.httpRequests.inc({ route, method, code: String(response.statusCode) });
-      // A stream lasts as long as somebody looks on.
+      // A stream lasts as long as its viewer stays.
       if (response.locals.isStream === true) return;
       metrics.httpDuration.observe({ route, method }, (performance.now() - startedAt) / 1000);
     });

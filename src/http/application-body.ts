@@ -32,9 +32,9 @@ export const applicationAthleteOut = z.strictObject({
   id: int64Out,
   externalId: externalIdOut,
   name: z.string().nullable(),
-  state: z
-    .enum(['healthy', 'reconnect', 'scope'])
-    .meta({ description: 'reconnect: send them to connect again; scope: they granted too little' }),
+  state: z.enum(['healthy', 'reconnect', 'scope']).meta({
+    description: 'reconnect: send them through a connect link again; scope: the granted scope is insufficient',
+  }),
   scope: z.string(),
   connectedAt: timeOut,
   updatedAt: timeOut,
@@ -42,8 +42,8 @@ export const applicationAthleteOut = z.strictObject({
 });
 
 export const changeOut = z.strictObject({
-  cursor: z.string().meta({ description: 'Give it back as after to read on behind this change' }),
-  id: z.uuid().meta({ description: 'The same through every repeat, also as webhook-id' }),
+  cursor: z.string().meta({ description: 'Pass it as `after` to continue behind this change' }),
+  id: z.uuid().meta({ description: 'The same in every repeat; also sent as webhook-id' }),
   type: z.enum(CHANGE_TYPES),
   at: timeOut,
   athleteId: int64Out.nullable(),

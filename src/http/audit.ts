@@ -6,15 +6,15 @@ import { type AuditEntry, beginAuditEntry, endAuditEntry } from '../store/audit.
 import type { Access } from './admin-auth.ts';
 import { Problem } from './problem.ts';
 
-/** What a handler knows of its change beyond path and query. Never a token, nor a name. */
+/** What a handler adds about its change, beyond path and query. Never a token or a name. */
 export interface AuditNote {
-  /** Whom the change concerned; the entry loses its particulars when they are erased. */
+  /** The athlete whom the change concerned; the entry loses its details when they are erased. */
   athleteId?: Int64 | undefined;
   target?: string | undefined;
   detail?: Record<string, unknown>;
 }
 
-/** Writes down who changed what. */
+/** Records who changed what. */
 export interface Audit {
   /**
    * Writes the entry, lets the change happen, and adds its result to the entry.
@@ -35,12 +35,12 @@ export interface Audit {
 const ATHLETE_PATH = /^\/api\/(admin|v1)\/athletes\/:id/;
 
 export function createAudit(database: Database, logger: Logger): Audit {
-  // The change is made by then: an entry without its result says less than one with it, but no lie.
+  // The change is already made: an entry without its result says less, but nothing false.
   const end = async (id: Int64, result: AuditNote & { status: number }): Promise<void> => {
     try {
       await database.transaction((tx) => endAuditEntry(tx, id, result));
     } catch (error) {
-      logger.warn('the result of a change is missing in the audit', {
+      logger.warn('result of a change not written to the audit', {
         component: 'audit',
         entry: id,
         error: (error as Error).message,
@@ -72,7 +72,7 @@ export function createAudit(database: Database, logger: Logger): Audit {
       try {
         await beginAuditEntry(database, { who: 'nobody', action: 'authentication failed', detail, status: 401 });
       } catch (error) {
-        logger.warn('refused tries are missing in the audit', { component: 'audit', error: (error as Error).message });
+        logger.warn('refused tokens not written to the audit', { component: 'audit', error: (error as Error).message });
       }
     },
     signedIn: async (access, action) => {

@@ -9,7 +9,7 @@ export const budgetOut = z.strictObject({
   configuredCapacity: z.int(),
   capacity: z
     .int()
-    .meta({ description: 'Calls of this window: the configured ones, less a reduction or the provider’s own limit' }),
+    .meta({ description: 'Calls allowed in this window: as configured, less a reduction or the provider’s own limit' }),
   used: z.int(),
   left: z.int(),
   backgroundUsed: z.int().meta({ description: 'Used for manual and polling jobs' }),

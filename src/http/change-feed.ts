@@ -16,7 +16,7 @@ export interface FeedOptions {
   athleteId?: Int64 | undefined;
 }
 
-/** The feed of changes for clients that wait for news. */
+/** The feed of changes for waiting clients. */
 export interface ChangeFeed {
   /**
    * Reads a page; an empty one is waited for.
@@ -26,7 +26,7 @@ export interface ChangeFeed {
   read(options: FeedOptions, waitMs: number, response: Response): Promise<ChangePage>;
   /**
    * Sends what is there, and then every change as it comes, as server-sent events, until the client leaves, or for an hour.
-   * @param credential the token or session by which the client came
+   * @param credential the client's token or session
    * @throws CursorExpiredError, CursorUnknownError, Problem 503 when there are too many streams; nothing is sent then
    */
   stream(options: FeedOptions, credential: string, response: Response): Promise<undefined>;
@@ -49,7 +49,7 @@ export function createChangeFeed(deps: {
   const closing = new AbortController();
   const slots = createStreamSlots();
 
-  /** Resolves at the next change, after `ms`, or when nobody waits any more; `arm` it before looking. */
+  /** Resolves at the next change, after `ms`, or when the client is gone; `arm` it before looking. */
   const arm = (response: Response) => {
     let settle: () => void = () => undefined;
     const woken = new Promise<void>((resolve) => {
@@ -117,7 +117,7 @@ export function createChangeFeed(deps: {
       if (!free)
         throw new Problem(
           'unavailable',
-          'Too many streams are open at this process, or of this token or session. Close some, or try again shortly.',
+          'Too many streams are open in this process, or for this token or session. Close some, or try again shortly.',
           { headers: { 'Retry-After': '30' } },
         );
       const first = await readChanges(database, options).catch((error: unknown) => {
@@ -129,7 +129,7 @@ export function createChangeFeed(deps: {
       response.write(`retry: ${RETRY_MS}\n\n`);
       follow(options, first, response)
         .catch((error: Error) =>
-          logger.warn('a stream of changes ended; its client resumes it', { component: 'feed', error: error.message }),
+          logger.warn('change stream ended, its client resumes it', { component: 'feed', error: error.message }),
         )
         .finally(() => {
           free();

@@ -1,13 +1,13 @@
 import type { CookieOptions, Request, Response } from 'express';
 
-/** A cookie of the service, out of reach of scripts. Where the public address is https it has the prefix __Host-. */
+/** A cookie of the service that scripts cannot read. If the public address is https, it has the prefix __Host-. */
 export interface Cookie {
   read(request: Request): string | undefined;
   set(response: Response, value: string): void;
   clear(response: Response): void;
 }
 
-/** @param secure where the public address is https: no other host and no plain http can then set or read it */
+/** @param secure true if the public address is https: no other host and no plain http can then set or read it */
 export function defineCookie(options: {
   name: string;
   secure: boolean;

@@ -11,15 +11,16 @@ const webhookEvent = z.looseObject({
   aspect_type: z.enum(ASPECTS),
   owner_id: int64,
   subscription_id: int64,
-  event_time: z
-    .int()
-    .meta({ description: 'Seconds since the epoch; one more than a day ahead counts as of its first delivery' }),
+  event_time: z.int().meta({
+    description:
+      'Seconds since the epoch; more than a day in the future, the time of the first delivery counts instead',
+  }),
   updates: z.record(z.string(), z.unknown()).meta({ maxProperties: MAX_UPDATES }).nullish(),
 });
 
 const readyOut = z.looseObject({ status: z.string() });
 
-/** Endpoints that are no Route, because their form is the provider's, a browser's or a probe's. */
+/** Endpoints that are not a Route, because the provider, a browser or a probe dictates their form. */
 export const describedRoutes: readonly DescribedRoute[] = [
   {
     method: 'get',
@@ -59,14 +60,17 @@ export const describedRoutes: readonly DescribedRoute[] = [
     summary: 'Send an athlete’s browser to the provider, to grant access',
     access: 'public',
     query: z.object({
-      link: z.string().optional().meta({ description: 'Of POST /api/v1/connect-links: whom the application connects' }),
+      link: z
+        .string()
+        .optional()
+        .meta({ description: 'From POST /api/v1/connect-links: the user whom the application connects' }),
     }),
     responses: { 302: { description: 'To the provider' } },
   },
   {
     method: 'get',
     path: '/api/provider/callback',
-    summary: 'The athlete’s browser comes back from the provider; who prefers HTML is shown problems as a page',
+    summary: 'The athlete’s browser comes back from the provider; a client that prefers HTML gets problems as a page',
     access: 'public',
     query: z.object({
       state: z.string(),
@@ -78,14 +82,14 @@ export const describedRoutes: readonly DescribedRoute[] = [
       200: { description: 'Connected', contentType: 'text/html' },
       302: { description: 'To the returnUrl of the connect link, with status and athleteId' },
       403: { description: 'Access was not granted', contentType: 'text/html', schema: z.string() },
-      429: { description: 'Too many tries from this address' },
+      429: { description: 'Too many attempts from this address' },
       502: { description: 'The provider refused the code' },
     },
   },
   {
     method: 'get',
     path: '/healthz',
-    summary: 'The process lives',
+    summary: 'The process is alive',
     access: 'public',
     responses: { 200: { description: 'It does', schema: z.strictObject({ status: z.literal('ok') }) } },
   },

@@ -11,7 +11,7 @@ function isKnownTo(request: Request, etag: string): boolean {
   return known.includes(etag.replace(/^W\//, '')) || known.includes('*');
 }
 
-/** Answers 200 with JSON and an ETag made from it, or 304 to a client that has just that. @param json the text of the body */
+/** Answers 200 with JSON and an ETag made from it, or 304 to a client that already has it. @param json the text of the body */
 export function sendJsonWithEtag(request: Request, response: Response, json: string): void {
   const etag = `"${createHash('sha256').update(json).digest('base64url').slice(0, 22)}"`;
   sendWithEtag(request, response, { etag, type: 'json', content: json });

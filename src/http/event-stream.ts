@@ -29,14 +29,14 @@ export interface EventStream {
 }
 
 const QUIET_MS = 250; // at most four rounds a second
-const LOOK_MS = 2000; // figures also change without a notification: a job is claimed, a window turns
+const LOOK_MS = 2000; // figures also change without a notification: a job is claimed, a window rolls over
 const HEARTBEAT_MS = 15_000;
 const RETRY_MS = 2000;
 const ALWAYS_SERVED = 'admin';
 const MAX_BACKLOG_BYTES = 1024 * 1024;
 const MAX_IDS = 100;
 
-// What each notification of the database is news for. An accepted delivery wakes the fetch worker.
+// Which events each database notification triggers. An accepted delivery wakes the fetch worker.
 const NEWS = {
   fetch: ['jobs', 'webhook'],
   job: ['jobs', 'webhook'],
@@ -48,7 +48,7 @@ const NEWS = {
 } satisfies Partial<Record<Topic, readonly LiveEvent[]>>;
 
 /**
- * Hands notifications on to viewers, gathered so that a viewer hears at most four times a second. All
+ * Forwards notifications to viewers, batched so that a viewer gets at most four rounds a second. All
  * viewers share the process's one LISTEN connection and one reading of the figures; while there is no
  * viewer nothing is read. `jobs` carries the statistics, `budget` the budget, `activity` the ids of
  * changed activities (null: any); `athlete`, `webhook` and `sync` only say that something changed. `beat` comes
@@ -119,7 +119,7 @@ export function createEventStream(deps: {
     return JSON.stringify(event === 'activity' ? { ids } : {});
   };
 
-  // A viewer that does not read is let go; its browser connects anew.
+  // A viewer that does not read is disconnected; its browser reconnects.
   const write = (viewer: Response, text: string): void => {
     if (!viewers.has(viewer)) return;
     if (viewer.writableLength > MAX_BACKLOG_BYTES) remove(viewer);
@@ -135,13 +135,13 @@ export function createEventStream(deps: {
     if (viewers.size === 0) stopTimers();
   };
 
-  // Only after the figures were read: without it a viewer knows that what it shows is old.
+  // Only after the figures were read: without a beat a viewer knows that its figures are old.
   const beat = (): void => {
     for (const viewer of viewers.keys()) write(viewer, 'event: beat\ndata: {}\n\n');
   };
 
   const warn = (error: Error): void => {
-    logger.warn('live figures could not be read; they are read again', {
+    logger.warn('live figures not read, trying again', {
       component: 'events',
       error: error.message,
     });
@@ -179,7 +179,7 @@ export function createEventStream(deps: {
         free();
       });
       response.once('close', () => remove(response));
-      // Whoever comes, for the first time or again, may have missed anything.
+      // A viewer that connects, for the first time or again, may have missed anything.
       send(response, LIVE_EVENTS, null, true).catch(warn);
       return true;
     },

@@ -5,16 +5,16 @@ const SHOWN = 20;
 const MAX_FIELD_LENGTH = 200;
 
 /**
- * What zod found, as an answer shows it: at most 20 errors with short names, so that a bad request never gets an
+ * Zod's errors as an answer shows them: at most 20 errors with short names, so that a bad request never gets an
  * answer much larger than itself.
- * @param part where the value stood: body, query or path
+ * @param part where the value was: body, query or path
  */
 export function toFieldErrors(part: string, issues: readonly z.core.$ZodIssue[]): FieldError[] {
   return issues
     .slice(0, SHOWN)
     .flatMap((issue) =>
       issue.code === 'unrecognized_keys'
-        ? issue.keys.slice(0, SHOWN).map((key) => toError([part, ...issue.path, key], 'is not known here'))
+        ? issue.keys.slice(0, SHOWN).map((key) => toError([part, ...issue.path, key], 'is unknown'))
         : [toError([part, ...issue.path], issue.message)],
     )
     .slice(0, SHOWN);

@@ -10,15 +10,15 @@ export const jobOut = z.strictObject({
   activityId: int64Out,
   athleteId: int64Out,
   reason: z.enum(REASONS),
-  force: z.boolean().meta({ description: 'Fetch again what is stored already' }),
+  force: z.boolean().meta({ description: 'Re-fetch an activity that is already stored' }),
   status: z.enum(STATUSES),
   attempts: z.int().meta({ description: 'Retries scheduled so far' }),
   maxAttempts: z.int(),
-  nextRunAt: timeOut.meta({ description: 'When it is due: backoff, cooldown and budget considered' }),
+  nextRunAt: timeOut.meta({ description: 'When it is due, with backoff, cooldown and budget taken into account' }),
   error: z.string().nullable().meta({ description: 'The last error' }),
   createdAt: timeOut,
   updatedAt: timeOut,
-  outcome: z.enum(OUTCOMES).nullable().meta({ description: 'What came of it; null while it is open' }),
+  outcome: z.enum(OUTCOMES).nullable().meta({ description: 'How it ended; null while it is open' }),
 });
 
 /** Which jobs a list or a bulk change is about. */
@@ -30,7 +30,7 @@ export const jobFilterFields = {
 
 export const jobPath = z.object({ id: int64 });
 
-/** How many jobs stand in each status. */
+/** How many jobs have each status. */
 export const statsOut = z.strictObject({
   pending: z.int(),
   working: z.int(),

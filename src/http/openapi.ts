@@ -44,7 +44,7 @@ export function buildOpenApi(routes: readonly DescribedRoute[], about: { version
       title: 'Activity Sync',
       version: about.version,
       description:
-        'Keeps an application’s copy of its athletes’ activities right. Ids are 64-bit and written as decimal strings; errors are application/problem+json.',
+        'Keeps an application’s copy of its athletes’ activities in sync. Ids are 64-bit and written as decimal strings; errors are application/problem+json.',
     },
     servers: [{ url: about.url }],
     paths,
@@ -57,8 +57,8 @@ export function buildOpenApi(routes: readonly DescribedRoute[], about: { version
         },
       },
       securitySchemes: {
-        token: { type: 'http', scheme: 'bearer', description: 'ADMIN_TOKEN, or ADMIN_READ_TOKEN to look only' },
-        apiToken: { type: 'http', scheme: 'bearer', description: 'A token of POST /api/admin/api-tokens' },
+        token: { type: 'http', scheme: 'bearer', description: 'ADMIN_TOKEN, or ADMIN_READ_TOKEN for read-only access' },
+        apiToken: { type: 'http', scheme: 'bearer', description: 'A token from POST /api/admin/api-tokens' },
         session: { type: 'apiKey', in: 'cookie', name: SESSION_COOKIE },
       },
     },
@@ -120,7 +120,7 @@ function responsesOf(route: DescribedRoute): Json {
   const add = (status: number, description: string) => {
     responses[status] ??= problem(description);
   };
-  add(400, 'A bad field, or one that is not known');
+  add(400, 'A bad or unknown field');
   if (route.access !== 'public') add(401, 'No token, a wrong one, or the admin interface is closed');
   if (route.access === 'admin' || route.access === 'write') add(403, 'This token may only look');
   if (route.access !== 'public')
@@ -166,7 +166,7 @@ function toSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
     io,
     unrepresentable: 'any',
     override: ({ jsonSchema }) => {
-      // A field that is described by hand (an id, a number in a query) is just that.
+      // A manually described field (an id, a number in a query) is used as described.
       if (jsonSchema.type !== undefined) delete jsonSchema.anyOf;
       if (jsonSchema.type === 'integer' || jsonSchema.format === 'date-time') delete jsonSchema.pattern;
     },

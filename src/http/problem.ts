@@ -66,7 +66,7 @@ export class Problem extends Error {
 /** How the problems of a request are shown to a person, in HTML; set where a browser may ask. */
 export type ProblemPage = (problem: Problem) => string;
 
-/** Shows problems of the requests that come by as a page to whoever prefers HTML to JSON, as a browser does. */
+/** Shows problems as a page to a client that prefers HTML to JSON, as a browser does. */
 export function showProblemsAs(page: ProblemPage): RequestHandler {
   return (request, response, next) => {
     response.vary('Accept');
@@ -89,16 +89,16 @@ export const refuseUnknownPath: RequestHandler = (request) => {
   throw new Problem('notFound', `There is nothing at ${request.path}.`);
 };
 
-/** Answers 405 to whatever came through to the end of a path's methods. @param allow the methods that there are */
+/** Answers 405 to a method that none of a path's routes handles. @param allow the methods that exist */
 export function refuseOtherMethods(...allow: readonly string[]): RequestHandler {
   return (request) => {
-    throw new Problem('methodNotAllowed', `${request.method} is not possible here.`, {
+    throw new Problem('methodNotAllowed', `${request.method} is not allowed here.`, {
       headers: { Allow: allow.join(', ') },
     });
   };
 }
 
-/** Renders whatever was thrown. Only what nobody foresaw is an ERROR in the log. */
+/** Renders whatever was thrown. Only the unforeseen is an ERROR in the log. */
 export function createErrorHandler(deps: { logger: Logger; metrics: Metrics }): ErrorRequestHandler {
   return (error: unknown, request, response, next) => {
     if (response.headersSent) {
@@ -108,7 +108,7 @@ export function createErrorHandler(deps: { logger: Logger; metrics: Metrics }): 
     const problem = toProblem(error);
     if (problem.code === 'internal') {
       deps.metrics.errors.inc({ component: 'http' });
-      deps.logger.error('a request failed for an unforeseen reason', {
+      deps.logger.error('request failed for an unforeseen reason', {
         component: 'http',
         method: request.method,
         path: request.path,

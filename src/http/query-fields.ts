@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type Int64, toInt64 } from '../domain/int64.ts';
 
-/** How many rows a page has: 1 to 200, 50 unless asked for otherwise. */
+/** How many rows a page has: 1 to 200, 50 by default. */
 export const pageLimit = z
   .string()
   .regex(/^[0-9]{1,3}$/, 'must be a whole number from 1 to 200')
@@ -32,10 +32,10 @@ export const timeOut = z.iso.datetime().meta({ description: 'UTC' });
 export const nextCursorOut = z
   .string()
   .nullable()
-  .meta({ description: 'Give it back as cursor for the next page; null on the last one' });
+  .meta({ description: 'Pass it as `cursor` to get the next page; null on the last one' });
 
 /**
- * Cuts a page out of rows that were read with one more than asked for.
+ * Cuts a page out of rows that were read with one more than requested.
  * @param cursorOf names a row, so that the next page begins behind it
  */
 export function cutPage<Row>(rows: readonly Row[], limit: number, cursorOf: (row: Row) => string) {
@@ -58,9 +58,9 @@ export const timeCursor = z
     const id = toInt64(digits);
     // The database knows no year 0.
     if (at === undefined || id === undefined || at.startsWith('0000') || !z.iso.datetime().safeParse(at).success) {
-      context.issues.push({ code: 'custom', input: value, message: 'must be the nextCursor of the page before' });
+      context.issues.push({ code: 'custom', input: value, message: 'must be the nextCursor of the previous page' });
       return z.NEVER;
     }
     return { at, id };
   })
-  .meta({ type: 'string', description: 'nextCursor of the page before' });
+  .meta({ type: 'string', description: 'nextCursor of the previous page' });

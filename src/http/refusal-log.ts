@@ -3,8 +3,8 @@ import { createMinuteReport } from '../infra/minute-report.ts';
 import { Problem } from './problem.ts';
 
 /**
- * Warns of a delivery that was refused and says why; at most once a minute, for anybody can send them. The next
- * line tells how many there were since. Of the body it names known fields only.
+ * Logs a warning for a refused delivery, with the reason; at most once a minute, since anyone can send them. The next
+ * line says how many there were since. Of the body it names only known fields.
  */
 export function createRefusalLog({ logger, now }: { logger: Logger; now: () => number }): (error: unknown) => void {
   return createMinuteReport(now, (error, refused) =>
@@ -24,10 +24,10 @@ export function createUnavailableLog(deps: { logger: Logger; now: () => number }
 }
 
 function describeRefusal(error: unknown): string {
-  if (!(error instanceof Problem)) return 'its body is too large, broken off or unreadably compressed';
+  if (!(error instanceof Problem)) return 'its body is too large, incomplete or cannot be decompressed';
   if (error.code === 'forbidden') return error.message;
   const { title, errors = [] } = error.toJSON();
-  // What stands deeper is named by the sender.
+  // The sender chooses the names further down.
   const fields = new Set(errors.map(({ field }) => field.split('.').slice(0, 2).join('.')));
   return fields.size === 0 ? title : `${title}: ${[...fields].join(', ')}`;
 }

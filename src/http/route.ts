@@ -17,7 +17,7 @@ export interface Input<P extends Shape, Q extends Shape, B extends Shape> {
   response: Response;
 }
 
-/** What a handler returns; undefined when it has answered by itself (a picture, a stream, a redirect). */
+/** What a handler returns; undefined when it has already answered (a picture, a stream, a redirect). */
 export interface Answer {
   status: number;
   body: unknown;
@@ -93,7 +93,7 @@ export function mountRoutes(
   guard: (access: Route['access']) => RequestHandler,
   audit: Audit,
 ): void {
-  // Whole words before placeholders: /jobs/retry is no job's id.
+  // Fixed paths before placeholders: /jobs/retry is not a job's id.
   const paths = [...new Set(routes.map((route) => route.path))].sort(
     (a, b) => Number(a.includes(':')) - Number(b.includes(':')),
   );
@@ -152,7 +152,7 @@ function changesSomething(route: Route): boolean {
 export function readJson(request: Request, optional: boolean): unknown {
   const bytes = rawBody(request);
   if (bytes.length === 0 && optional) return {};
-  // Of a request without a body express tells no type.
+  // Express reports no type for a request without a body.
   if (bytes.length > 0 && !request.is('application/json') && !request.is('+json')) {
     throw new Problem('unsupportedMediaType', 'The body must be sent as Content-Type: application/json.');
   }

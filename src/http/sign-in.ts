@@ -2,7 +2,7 @@ import type { Request, Response } from 'express';
 import { type Access, type AdminAuth, adminClosed } from './admin-auth.ts';
 import type { Audit } from './audit.ts';
 
-/** How a browser session begins, be it in the console or with the plain form: limited and written down alike. */
+/** Starts a browser session, from the console or the plain form; both are limited and audited alike. */
 export interface SignIn {
   /**
    * Starts a session for the holder of a token, once the audit has it.

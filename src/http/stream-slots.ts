@@ -2,7 +2,7 @@
 export interface StreamSlots {
   /**
    * Takes a slot.
-   * @param credential by which the client came: a token or a session, each of which has its share
+   * @param credential the client's token or session, each of which has its share
    * @returns what frees the slot; undefined when there is none left
    */
   take(credential: string): (() => void) | undefined;

@@ -11,18 +11,18 @@ export const deliveryOut = z.strictObject({
   athleteId: int64Out,
   subscriptionId: int64Out.nullable(),
   aspect: z.enum(ASPECTS),
-  eventTime: timeOut.meta({ description: 'When it happened, by the provider' }),
+  eventTime: timeOut.meta({ description: 'When it happened, by the provider’s clock' }),
   updates: z.record(z.string(), z.unknown()),
   result: z.enum(LEDGER_RESULTS).meta({
     description:
-      'stale: older than the newest event handled, so nothing changed; refuted: it asked for a deletion that was not true',
+      'stale: older than the newest event handled, so nothing changed; refuted: the deletion it announced was not true',
   }),
   deliveries: z.int().meta({ description: 'How often it was delivered' }),
   receivedAt: timeOut,
   lastReceivedAt: timeOut,
 });
 
-/** The same with what came of it. */
+/** The same with its result. */
 export const ledgerEntryOut = z.strictObject({
   ...deliveryOut.shape,
   job: z
@@ -33,5 +33,5 @@ export const ledgerEntryOut = z.strictObject({
       error: z.string().nullable(),
     })
     .nullable()
-    .meta({ description: 'The activity’s job as it stands now; null when it has been deleted' }),
+    .meta({ description: 'The activity’s job as it is now; null when it has been deleted' }),
 });

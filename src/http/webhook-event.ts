@@ -22,7 +22,7 @@ export type WebhookEvent = (ActivityEvent & { objectType: 'activity' }) | Athlet
 
 const updateValue = z.union([z.string().transform(toStorableText), z.boolean(), z.number(), z.null()]);
 export const MAX_UPDATES = 50;
-// Before any value is looked at: each bad one costs far more than the bytes that it is written in.
+// Before any value is checked: each bad one costs far more than its bytes.
 const updates = z
   .unknown()
   .refine((value) => countKeys(value) <= MAX_UPDATES, `must have at most ${MAX_UPDATES} keys`)

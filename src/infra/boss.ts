@@ -23,7 +23,7 @@ const LONGEST_TIMER_S = 24 * DAY_S;
 /**
  * Creates pg-boss on the service's own pool. It keeps the jobs' state; the service's workers ask it for
  * jobs themselves (its own `work` loop fetches only once per interval), so it listens to nothing.
- * @param options.migrate creates or raises its schema at its start; otherwise checkSchema must have accepted it
+ * @param options.migrate creates or upgrades its schema at its start; otherwise checkSchema must have accepted it
  */
 export function createBoss(options: {
   database: Database;
@@ -31,17 +31,17 @@ export function createBoss(options: {
   logger: Logger;
   migrate: boolean;
   supervise: boolean;
-  /** Called for each error that pg-boss reports of its own work, beside the log; not while the database is unreachable. */
+  /** Called for each error that pg-boss reports of its own work, in addition to the log; not while the database is unreachable. */
   onError?: () => void;
 }): PgBoss {
   const boss = new PgBoss({
     db: options.database,
     schema: 'pgboss',
     clock: options.clock,
-    // With false it refuses a newer schema as well. An older one does not come this far: checkSchema precedes a start.
+    // With false it refuses a newer schema as well. checkSchema has already refused an older one.
     migrate: true,
     createSchema: options.migrate,
-    // Indexes that a raised schema builds in the background are built by `migrate`.
+    // `migrate` builds the indexes of an upgraded schema.
     bamIntervalSeconds: options.migrate ? 10 : LONGEST_TIMER_S,
     supervise: options.supervise,
     flowIntervalSeconds: LONGEST_TIMER_S, // no job of ours depends on another
@@ -63,7 +63,7 @@ function asNativeError(error: { message: string }): Error {
 }
 
 /**
- * Creates the queues where they are missing. Nothing is deleted by age: a job waits as long as it must,
+ * Creates missing queues. Nothing is deleted by age: a job waits as long as it must,
  * and the service's own retention removes a finished job together with its request.
  */
 export async function createQueues(boss: PgBoss): Promise<void> {
@@ -84,7 +84,7 @@ export async function createQueues(boss: PgBoss): Promise<void> {
     retryBackoff: true,
     retryDelayMax: 3600,
   });
-  // The service plans the next attempt where an answer is missing; pg-boss retries only for a process that died.
+  // The service schedules the next attempt after a missing answer; pg-boss retries only for a process that died.
   await boss.createQueue(DEAUTHORIZATION_QUEUE, {
     ...kept,
     expireInSeconds: 60,
@@ -92,7 +92,7 @@ export async function createQueues(boss: PgBoss): Promise<void> {
     retryLimit: 10_000,
     retryDelay: 1,
   });
-  // The service plans each next attempt as a job of its own; pg-boss retries only for a process that died.
+  // The service schedules each next attempt as a job of its own; pg-boss retries only for a process that died.
   await boss.createQueue(DELIVERY_QUEUE, {
     ...kept,
     policy: 'standard',

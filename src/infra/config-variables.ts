@@ -9,27 +9,27 @@ const hasOnlyPath = (value: string) => {
   const { origin, pathname, href } = new URL(value);
   return href === origin + pathname && !value.endsWith('?') && !value.endsWith('#');
 };
-// As it is compared: with small letters, without the usual port.
+// Normalised for comparison: lower case, without the default port.
 const plain = (value: string) => new URL(value).href.replace(/\/+$/, '');
 const baseUrl = address.refine(hasOnlyPath, 'must be an address without user, query and fragment').transform(plain);
 const origin = address
   .refine(
     (value) => hasOnlyPath(value) && /^\/*$/.test(new URL(value).pathname),
-    'must be scheme and host alone: no path, user or query',
+    'must be only scheme and host: no path, user or query',
   )
   .transform(plain);
 const isTileTemplate = (value: string) =>
   address.safeParse(value).success &&
   ['{z}', '{x}', '{y}'].every((part) => value.includes(part)) &&
   !/[{}]|%7b/i.test(new URL(value).host) &&
-  // Another placeholder, such as {r}, would be sent as it is.
+  // Another placeholder, such as {r}, would be sent literally.
   !/[{}]/.test(value.replace(/\{[zxy]\}/g, ''));
 // What a request can carry as "Authorization: Bearer …".
 const adminToken = z
   .string()
   .trim()
   .min(16, 'must have at least 16 characters')
-  .regex(/^[\x21-\x7e]*$/, 'must be letters, digits and signs of ASCII, without spaces');
+  .regex(/^[\x21-\x7e]*$/, 'must be printable ASCII characters without spaces');
 const text = z.string().trim().min(1);
 const postgresUrl = z.string().regex(/^postgres(ql)?:\/\//, 'must begin with postgres://');
 const flag = (fallback: boolean) =>
@@ -47,7 +47,7 @@ const roles = z
   .transform((value) => value.split(',').map((role) => role.trim()))
   .pipe(z.array(z.enum(ROLES)).min(1));
 
-/** What a variable may be, and how a message explains it. */
+/** The allowed values of a variable, and how a message explains it. */
 export interface Variable {
   schema: z.ZodType;
   meaning: string;
@@ -93,7 +93,7 @@ export const VARIABLES = {
   ),
   MIGRATE_ON_START: variable(
     flag(true),
-    'false: a start changes nothing in the database; npm run migrate must have brought it to this version',
+    'false: a start changes nothing in the database; run npm run migrate before it',
     'true',
   ),
   MIGRATE_DATABASE_URL: variable(
@@ -105,7 +105,7 @@ export const VARIABLES = {
   DATA_DIR: variable(text.default('./data'), 'folder of the embedded PostgreSQL', './data'),
   TRUSTED_PROXIES: variable(
     wholeNumber(0),
-    'how many proxies stand in front of this service; their X-Forwarded-For tells the addresses by which tries to sign in and to connect are limited',
+    'number of proxies in front of this service; X-Forwarded-For then names the client address that the limits on signing in and connecting apply to',
     '1',
   ),
   PORT: variable(wholeNumber(3000, 0, 65_535), 'port to listen on', '3000'),
@@ -117,7 +117,7 @@ export const VARIABLES = {
   ),
   ADMIN_READ_TOKEN: variable(
     adminToken.optional(),
-    'token of those who may only look; another one than ADMIN_TOKEN',
+    'read-only token for the admin interface; must differ from ADMIN_TOKEN',
     '<random string>',
     true,
   ),
@@ -144,7 +144,7 @@ export const VARIABLES = {
     '<secret>',
     true,
   ),
-  SERVICE_ROLES: variable(roles, `comma list of ${ROLES.join(', ')}`, 'web,fetch,thumbnail,polling,delivery'),
+  SERVICE_ROLES: variable(roles, `comma-separated list of ${ROLES.join(', ')}`, 'web,fetch,thumbnail,polling,delivery'),
   LOG_LEVEL: variable(
     z.enum(['error', 'warn', 'info', 'debug']).default('info'),
     'least severe level that is logged',
@@ -153,7 +153,7 @@ export const VARIABLES = {
   FETCH_CONCURRENCY: variable(wholeNumber(3, 1), 'concurrent provider calls of this process', '3'),
   FETCH_POLL_INTERVAL_MS: variable(
     wholeNumber(2000, 50),
-    'how often the fetch worker looks for jobs when nothing woke it',
+    'how often the fetch worker looks for jobs without a notification',
     '2000',
   ),
   FETCH_STALE_AFTER_MS: variable(wholeNumber(300_000, 500), 'a run that takes longer is reclaimed', '300000'),
@@ -162,7 +162,7 @@ export const VARIABLES = {
   FETCH_TIMEOUT_MS: variable(wholeNumber(10_000, 10), 'time allowed for one provider call', '10000'),
   POLLING_STOP_AFTER: variable(wholeNumber(20, 1), 'known activities in a row after which polling stops', '20'),
   THUMBNAIL_SIZE: variable(wholeNumber(256, 16, 2048), 'width and height of a thumbnail in pixels', '256'),
-  THUMBNAIL_DEBUG: variable(flag(false), 'true writes bounds and zoom onto thumbnails', 'false'),
+  THUMBNAIL_DEBUG: variable(flag(false), 'true draws bounds and zoom on thumbnails', 'false'),
   THUMBNAIL_MAP_SOURCE: variable(
     z
       .string()
@@ -206,7 +206,7 @@ export const VARIABLES = {
   ),
   CHANGE_RETENTION_DAYS: variable(
     wholeNumber(30, 1, 36_500),
-    'days that changes and their deliveries are kept; a cursor that is older has expired',
+    'days that changes and their deliveries are kept; an older cursor has expired',
     '30',
   ),
   JOB_RETENTION_DAYS: variable(wholeNumber(30, 1, 36_500), 'days that finished jobs and ledger entries are kept', '30'),
@@ -225,7 +225,7 @@ export const TO_SET = [
 export const COMMAND_VARIABLES = {
   PROVIDER_ACCESS_TOKEN: variable(
     text,
-    'access token of an athlete, which setup-webhooks checks before it creates the subscription',
+    'access token of an athlete; setup-webhooks checks it before it creates the subscription',
     '<access token>',
     true,
   ),

@@ -3,10 +3,10 @@ import { COMMAND_VARIABLES, VARIABLES, type Variable } from './config-variables.
 import { findNearestName } from './nearest-name.ts';
 
 type Values = { [K in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[K]['schema']> };
-/** What a process is told by its environment. This file is the only reader of process.env. */
+/** A process's configuration. This file is the only reader of process.env. */
 export type Config = Readonly<Values>;
 
-/** A start refused for its configuration; the message names every wrong variable and holds no value. */
+/** The configuration is wrong; the message names every wrong variable and contains no value. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
   readonly code = 'CONFIG';
@@ -16,7 +16,7 @@ type Environment = Record<string, string | undefined>;
 
 /**
  * Reads and checks the configuration. An empty variable counts as unset.
- * @param env process.env unless given
+ * @param env process.env by default
  * @throws ConfigError naming every wrong or missing variable with its meaning and an example
  */
 export function readConfig(env: Environment = process.env): Config {
@@ -82,7 +82,7 @@ export function isRunByNpm(env: Environment = process.env): boolean {
   return env.npm_lifecycle_event !== undefined;
 }
 
-/** The options of Node itself, those of the command line last: it is the last of a name that counts. */
+/** Node's own options, those of the command line last: of several with one name the last one counts. */
 export function readNodeOptions(env: Environment = process.env): string[] {
   return [...(env.NODE_OPTIONS ?? '').split(/\s+/), ...process.execArgv];
 }

@@ -2,13 +2,13 @@ import { isNativeError } from 'node:util/types';
 
 const CONFLICT = new Set(['40001', '40P01']);
 
-/** True for a statement that lost against another transaction (serialization failure, deadlock): try again. */
+/** True for a statement that lost to another transaction (serialization failure, deadlock): retry it. */
 export function isConflict(error: unknown): boolean {
   return CONFLICT.has(String((error as { code?: unknown }).code));
 }
 
-// Classes of PostgreSQL: connection, lost against another transaction, resources, lock and intervention,
-// the server's own input and output, a server that has become read-only; then the system's own names.
+// PostgreSQL's error classes: connection, lost to another transaction, resources, lock and intervention,
+// server I/O, a server that has become read-only; then the names of system errors.
 const UNAVAILABLE =
   /^(08...|40...|53...|55P03|57...|58...|25P03|25006)$|^(ECONN(REFUSED|RESET|ABORTED)|EPIPE|ETIMEDOUT|E(HOST|NET)UNREACH|ENOTFOUND|EAI_AGAIN)$/;
 const UNAVAILABLE_MESSAGE =

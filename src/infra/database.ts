@@ -12,7 +12,7 @@ export interface Queryable {
 
 /** Limits of one transaction, in milliseconds; see database-policy.ts. */
 export interface TransactionLimits {
-  /** How often it is run when it loses against others; 1 for work that must not run twice. */
+  /** How often it is run when it loses to others; 1 for work that must not run twice. */
   tries?: number;
   lockMs?: number;
   idleMs?: number;
@@ -20,8 +20,8 @@ export interface TransactionLimits {
 
 export interface Database extends Queryable {
   /**
-   * Runs `work` in one transaction: committed when it returns, rolled back when it throws. One that loses against
-   * another transaction is run again, so `work` must not change anything but the database; where it does, give
+   * Runs `work` in one transaction: committed when it returns, rolled back when it throws. One that loses to
+   * another transaction is run again, so `work` must change nothing but the database; otherwise pass
    * `tries: 1`.
    */
   transaction<T>(work: (tx: Queryable) => Promise<T>, limits?: TransactionLimits): Promise<T>;
@@ -38,10 +38,10 @@ const TYPES = { getTypeParser: pg.types.getTypeParser };
 
 /**
  * Opens a pool of connections.
- * @param statementMs after which a statement fails and its connection is given up: a server that vanished answers
- * never. 0 waits for ever
- * @param idleTransactionMs after which the server ends a transaction in which nothing happens
- * @param onError hears of idle connections that broke; the pool replaces them
+ * @param statementMs after which a statement fails and its connection is dropped: a server that vanished never
+ * answers. 0 waits forever
+ * @param idleTransactionMs after which the server ends an idle transaction
+ * @param onError receives the errors of broken idle connections; the pool replaces them
  */
 export function openDatabase(options: {
   connectionString: string;

@@ -2,27 +2,27 @@ import type { Clock } from '../domain/clock.ts';
 import type { Queryable } from './database.ts';
 import { PROCESS_LOCK_CLASS, type Presence } from './presence.ts';
 
-// After a restart or a failover of the server every lock is gone: a living process finds out within a
+// After a restart or a failover of the server every lock is gone: a live process notices within a
 // heartbeat (7.5 s) and registers again.
 const GRACE_MS = 10_000;
 const CONFIRM_MS = 1000;
 
 /**
- * Finds processes that died, from the locks that they no longer hold. No process is called dead in the first
- * 10 s after the server's start or after this process reconnected, and only when it is missing at two looks at
- * least a second apart. Each caller has a watch of its own.
+ * Finds processes that died, by the locks that they no longer hold. No process is declared dead within 10 s of the
+ * server's start or of this process's reconnect, and only when its lock is missing at two checks at least a second
+ * apart. Each caller has a watch of its own.
  */
 export class DeadProcessWatch {
   readonly #options: { database: Queryable; presence: Presence; clock: Clock; serverGraceMs?: number };
   #missingSince = new Map<number, number>();
 
-  /** @param options.serverGraceMs how long after the server's start no process is called dead */
+  /** @param options.serverGraceMs how long after the server's start no process is declared dead */
   constructor(options: { database: Queryable; presence: Presence; clock: Clock; serverGraceMs?: number }) {
     this.#options = options;
   }
 
   /**
-   * Looks once; call it every second or two while there is something to reclaim.
+   * Checks once; call it every second or two while there is something to reclaim.
    * @param ids the processes of interest, e.g. those that hold claims
    * @returns those that are dead for certain
    */
@@ -31,7 +31,7 @@ export class DeadProcessWatch {
     const { isRegistered, reconnectedAt } = presence;
     const isInTouch = isRegistered && (reconnectedAt === undefined || clock.now() - reconnectedAt >= GRACE_MS);
     const missing = isInTouch ? await findDeadProcesses(database, ids, serverGraceMs) : [];
-    // The connection may have been lost, and every lock with it, before the answer came.
+    // The connection, and every lock with it, may have been lost before the answer arrived.
     if (!presence.isRegistered || presence.reconnectedAt !== reconnectedAt) missing.length = 0;
     const now = clock.now();
     this.#missingSince = new Map(missing.map((id) => [id, this.#missingSince.get(id) ?? now]));

@@ -27,11 +27,11 @@ export interface EmbeddedPostgresOptions {
   /** The cluster (`postgres/`) and its password (`postgres-password`) are kept here; created when missing. */
   dataDir: string;
   log: WriteLog;
-  /** Further arguments of the server, e.g. `['-c', 'fsync=off']`. */
+  /** Further arguments for the server, e.g. `['-c', 'fsync=off']`. */
   postgresFlags?: readonly string[];
-  /** Where root keeps what the server's account cannot reach otherwise. */
+  /** Where root keeps files that the server's account could not reach elsewhere. */
   sharedDir?: string;
-  /** Called once when the server ends without stop(). It stays ended. */
+  /** Called once when the server ends without stop(). It is not restarted. */
   onUnexpectedEnd?: (error: EmbeddedPostgresError) => void;
 }
 
@@ -39,8 +39,8 @@ const DATABASE = 'activity_sync';
 const INVALID_PASSWORD = '28P01';
 
 /**
- * Starts a PostgreSQL server of our own, with an empty database at the first start. PostgreSQL's lock file lets one
- * server at a time run on a cluster.
+ * Starts our own PostgreSQL server, with an empty database at the first start. PostgreSQL's lock file allows one
+ * server at a time on a cluster.
  * @throws EmbeddedPostgresError with a code and a message that says what to do
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
@@ -81,7 +81,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
 }
 
 /**
- * Deletes the database of a data folder, for databases that were only meant for a while.
+ * Deletes the database of a data folder, for temporary databases.
  * @throws EmbeddedPostgresError `ALREADY_RUNNING` while a server runs on it
  */
 export async function removeEmbeddedPostgres(options: { dataDir: string; log: WriteLog }): Promise<void> {

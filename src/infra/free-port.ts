@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 
 /**
- * Finds a TCP port on which nothing listens at this moment.
- * @param wanted is taken when it is free, else any other
+ * Finds a TCP port on which nothing listens at the moment.
+ * @param wanted is used if it is free, otherwise any other
  */
 export async function findFreePort(wanted = 0, host?: string): Promise<number> {
   const probe = createServer();

@@ -13,11 +13,11 @@ const CLOSE_DEADLINE_MS = 3000;
 
 /** What clients may hold at a time; docs/security.md lists it. */
 export const LIMITS = {
-  /** Connections; one more takes the place of the one that has waited longest without a whole request. */
+  /** Connections; another one replaces the one that has waited longest without a complete request. */
   connections: 2000,
-  /** Announced bytes of bodies that are not there yet; beyond it the oldest of them gives way. */
+  /** Announced bytes of incomplete bodies; beyond it the oldest of them is closed. */
   unfinishedBodyBytes: 8 * 1024 * 1024,
-  /** For the headers, and for the whole request. */
+  /** For the headers, and for the complete request. */
   headersMs: 5000,
   requestMs: 10_000,
   /** How late a request that took too long may be noticed. */
@@ -28,7 +28,7 @@ const MAX_COUNTED_BYTES = 64 * 1024;
 
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
-/** The headers of answers that come from no page: such as 400 for what is no HTTP. */
+/** The headers of answers from outside the app, such as the 400 to a request that is not HTTP. */
 const BARE_HEADERS: Record<string, string> = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
   'Referrer-Policy': 'no-referrer',
@@ -40,7 +40,7 @@ const BARE_HEADERS: Record<string, string> = {
 /** A listening HTTP server. */
 export interface HttpServer {
   port: number;
-  /** No new connections; requests under way are answered within 3 s, idle connections closed. */
+  /** No new connections; current requests are answered within 3 s, idle connections closed. */
   close(): Promise<void>;
 }
 
@@ -51,8 +51,8 @@ export class ListenError extends Error {
 }
 
 /**
- * Listens, and keeps to LIMITS: who sends slowly, or nothing, gives way to who comes new, so that a true request is
- * always served. Every answer has the security headers, whichever layer made it.
+ * Listens within LIMITS: new connections replace slow or silent ones, so that a complete request is always
+ * served. Every answer has the security headers, whichever layer made it.
  * @param port 0 takes a free one
  * @throws ListenError
  */
@@ -62,7 +62,7 @@ export async function listen(app: RequestListener, port: number, limits: typeof 
   class Answer extends ServerResponse {
     override writeHead(status: number, headers?: Headers): this;
     override writeHead(status: number, reason?: string, headers?: Headers): this;
-    // Node's way to every answer's head, also of one that is written without a call of it.
+    // Node calls this for every answer's head, also for one written implicitly.
     override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
       if (closing) this.setHeader('Connection', 'close');
       if (!this.hasHeader('X-Content-Type-Options'))
@@ -110,7 +110,7 @@ export async function listen(app: RequestListener, port: number, limits: typeof 
   };
 }
 
-/** Connections without a whole request, with the bytes that they announced: the one that waits longest comes first. */
+/** Connections without a complete request, with the bytes that they announced, longest-waiting first. */
 function createWaitingList(limits: typeof LIMITS) {
   const open = new Set<Socket>();
   const waiting = new Map<Socket, number>();
@@ -152,7 +152,7 @@ function createWaitingList(limits: typeof LIMITS) {
         return;
       }
       enter(socket, Math.min(length, MAX_COUNTED_BYTES));
-      // One that was answered before its body was there waits with no bytes, and stays on the list.
+      // One that was answered before its body arrived waits with no bytes, and stays on the list.
       request.once('end', () => {
         if (waiting.get(socket)) leave(socket);
       });
@@ -166,7 +166,7 @@ const STATUS_BY_CODE: Record<string, number> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
 };
 
-/** Answers what is no HTTP, or came too slowly: no request of it gets to the app. */
+/** Answers requests that are malformed or too slow, which never reach the app. */
 function refuse({ code = '' }: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: ServerResponse }): void {
   if (!socket.writable || socket._httpMessage?.headersSent) {
     socket.destroy();

@@ -12,7 +12,7 @@ const LEVEL = Symbol.for('level'); // where winston keeps the level, whatever a 
 
 /**
  * Creates the logger of a process: JSON lines, or readable lines on a terminal.
- * @param secrets values that must never appear, whatever field or message they stand in
+ * @param secrets values that must never appear, whatever field or message they are in
  */
 export function createLogger(options: {
   level: string;
@@ -54,7 +54,7 @@ const onlyLevel = (fits: (level: string) => boolean) =>
 const standardOutput = gatherLines(process.stdout);
 const standardError = gatherLines(process.stderr);
 
-/** Writes the lines of one turn of the event loop together: a write to a pipe costs more than the line. */
+/** Writes the lines of one event-loop iteration together: a write to a pipe costs more than the line. */
 function gatherLines(target: NodeJS.WriteStream): Writable {
   let lines = '';
   const flush = () => {
@@ -72,18 +72,18 @@ function gatherLines(target: NodeJS.WriteStream): Writable {
   });
 }
 
-/** A logger that says nothing, for tests and tools that print themselves. */
+/** A logger that discards everything, for tests and tools with their own output. */
 export function createSilentLogger(): Logger {
   return winston.createLogger({ silent: true, transports: [new winston.transports.Console()] });
 }
 
-/** Takes secret values out of a text, as they are and as they stand in an address. */
+/** Removes secret values from a text, literal and percent-encoded. */
 export function redactSecrets(text: string, secrets: readonly (string | undefined)[]): string {
   return text.replace(patternOf(secrets), REDACTED);
 }
 
-// Too short a one would blank out half the text. The longest first, so that no part of it is left. One
-// pattern for all: every field of every line is looked through.
+// A very short one would blank out half the text. The longest first, so that no part of it is left. One
+// pattern for all: every field of every line is searched.
 function patternOf(secrets: readonly (string | undefined)[]): RegExp {
   const long = secrets.filter((secret) => secret !== undefined && secret.length >= SHORTEST_SECRET) as string[];
   const forms = long.flatMap((secret) => [
@@ -114,7 +114,7 @@ function redacted(name: string, value: unknown, secrets: RegExp, depth: number):
   return value;
 }
 
-// Only these parts: what a library hangs onto its errors may hold a query string or a header.
+// Only these parts: what a library attaches to its errors may contain a query string or a header.
 function describeError(error: Error): Record<string, unknown> {
   const { code } = error as { code?: unknown };
   return {

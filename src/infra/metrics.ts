@@ -2,7 +2,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { ASPECTS, OUTCOMES, REASONS } from '../domain/job.ts';
 import { findHeapLimit } from './heap-limit.ts';
 
-/** What a run of a fetch job can come to; 'error' where even that could not be written down. */
+/** The results of a fetch job's run; 'error' when the result could not be stored. */
 const RUN_RESULTS = [...OUTCOMES, 'retry', 'put_back', 'superseded', 'error'] as const;
 
 /** How the answer to a delivery is counted. */
@@ -32,7 +32,7 @@ export function createMetrics() {
     registry,
     webhookEvents: counter(
       'activity_sync_webhook_events_total',
-      'Webhook deliveries by object, aspect and what came of them (accepted, duplicate, stale, refuted, deauthorized, refused, limited, unavailable, failed)',
+      'Webhook deliveries by object, aspect and result (accepted, duplicate, stale, refuted, deauthorized, refused, limited, unavailable, failed)',
       ['object_type', 'aspect_type', 'result'],
     ),
     webhookAck: seconds(
@@ -60,12 +60,12 @@ export function createMetrics() {
     ]),
     oldestDueJob: gauge(
       'activity_sync_oldest_due_job_age_seconds',
-      'For how long a job has been due, its cooldown over as well, and waited for a worker or the budget: the longest by reason; 0 when none does',
+      'Age of the oldest due job by reason: due, past its cooldown, and waiting for a worker or the budget; 0 when none is',
       ['reason'],
     ),
     oldestDueThumbnail: gauge(
       'activity_sync_oldest_due_thumbnail_age_seconds',
-      'For how long the first thumbnail job in line has been due; 0 when none is',
+      'Time since the first thumbnail job in line became due; 0 when none is',
     ),
     fetchPaused: gauge('activity_sync_fetch_paused', '1 while an operator has paused fetching, by reason (or all)', [
       'reason',
@@ -90,7 +90,7 @@ export function createMetrics() {
       'activity_sync_jobs_reclaimed_total',
       'Jobs reclaimed from a worker that died or did not finish in time',
     ),
-    workersBusy: gauge('activity_sync_workers_busy', 'Worker slots that run a job now', ['worker']),
+    workersBusy: gauge('activity_sync_workers_busy', 'Worker slots that are running a job', ['worker']),
     workerSlots: gauge('activity_sync_worker_slots', 'Worker slots of this process', ['worker']),
 
     providerCalls: counter(
@@ -111,13 +111,13 @@ export function createMetrics() {
     ),
     athletes: gauge('activity_sync_athletes', 'Connected athletes by state', ['state']),
 
-    budgetCapacity: gauge('activity_sync_budget_capacity', 'Calls allowed in the running window, reductions included'),
+    budgetCapacity: gauge('activity_sync_budget_capacity', 'Calls allowed in the current window, reductions included'),
     budgetConfigured: gauge('activity_sync_budget_configured_capacity', 'Calls allowed in a window by configuration'),
-    budgetUsed: gauge('activity_sync_budget_used', 'Calls of the running window that are spent'),
-    budgetLeft: gauge('activity_sync_budget_left', 'Calls of the running window that are left'),
+    budgetUsed: gauge('activity_sync_budget_used', 'Calls of the current window that are spent'),
+    budgetLeft: gauge('activity_sync_budget_left', 'Calls of the current window that are left'),
     budgetBlockedUntil: gauge(
       'activity_sync_budget_blocked_until_timestamp_seconds',
-      'Until when no call is made; 0 when nothing blocks',
+      'Time until which no call is made; 0 when nothing blocks',
     ),
     budgetDailyUsed: gauge('activity_sync_budget_daily_used', 'Calls of this UTC day that are spent'),
     budgetDailyLimit: gauge(
@@ -129,7 +129,7 @@ export function createMetrics() {
       'Calls that the shared budget granted or refused, by reason',
       ['reason', 'result'],
     ),
-    throttled: counter('activity_sync_provider_throttled_total', 'Answers 429 of the provider'),
+    throttled: counter('activity_sync_provider_throttled_total', 'Times that the provider answered 429'),
 
     pollingSweeps: counter('activity_sync_polling_sweeps_total', 'Polling sweeps by result (finished, failed)', [
       'result',
@@ -150,7 +150,7 @@ export function createMetrics() {
 
     thumbnails: counter(
       'activity_sync_thumbnails_total',
-      'Drawings of thumbnails by result (rendered, withoutMap, failed, superseded)',
+      'Thumbnail renderings by result (rendered, withoutMap, failed, superseded)',
       ['result'],
     ),
     thumbnailDuration: seconds('activity_sync_thumbnail_seconds', 'Time to render a thumbnail'),
@@ -168,11 +168,11 @@ export function createMetrics() {
     ),
     oldestDueDelivery: gauge(
       'activity_sync_oldest_due_delivery_age_seconds',
-      'For how long the first delivery job in line has been due; 0 when none is',
+      'Time since the first delivery job in line became due; 0 when none is',
     ),
     endpoints: gauge(
       'activity_sync_endpoints',
-      'Endpoints of the application by state (healthy, failing, disabled); not those that the application disabled itself',
+      'Endpoints of the application by state (healthy, failing, disabled); without those that the application itself disabled',
       ['state'],
     ),
 
@@ -184,10 +184,12 @@ export function createMetrics() {
       'activity_sync_listen_reconnects_total',
       'Times that the LISTEN connection was re-established',
     ),
-    errors: counter('activity_sync_errors_total', 'Unexpected errors by component; an unreachable database is none', [
-      'component',
-    ]),
-    heapLimit: gauge('activity_sync_heap_limit_bytes', 'Heap at which the process ends for want of memory'),
+    errors: counter(
+      'activity_sync_errors_total',
+      'Unexpected errors by component; an unreachable database does not count',
+      ['component'],
+    ),
+    heapLimit: gauge('activity_sync_heap_limit_bytes', 'Heap size at which the process runs out of memory and ends'),
   };
   metrics.heapLimit.set(findHeapLimit());
   startAtZero(metrics);
@@ -195,8 +197,8 @@ export function createMetrics() {
 }
 
 /**
- * Gives the counters that alerts read their known label values, so that the first event of a kind is an
- * increase and not the birth of a series, which a rate does not see.
+ * Initialises the known label values of the counters that alerts read: a rate does not see a series' first value,
+ * so the first event of a kind would be missed.
  */
 function startAtZero(metrics: Metrics): void {
   for (const aspect_type of ASPECTS) {

@@ -15,7 +15,7 @@ import { RELEASE_0_1_MIGRATIONS } from './schema/release-0.1.ts';
 const COMPONENT = 'migrate';
 const LOCK = `hashtextextended('activity-sync migrate', 0)`;
 const OLDEST_SERVER = 150_000; // PostgreSQL 15
-// After so long without a word from its session the server ends it, and with it the lock: its host may be gone.
+// After this long without data from its session the server ends it, and with it the lock: its host may have vanished.
 const LOCK_IDLE_MS = 60_000;
 const INDEX_POLL_MS = 500;
 const BASELINE = '0001-baseline.sql';
@@ -26,10 +26,10 @@ const UPGRADE_FROM_0_1 = 'upgrades/from-0.1.sql';
 interface MigrateOptions {
   /** The service's address. A role that does not own the schema is granted what the service needs. */
   connectionString: string;
-  /** The owner's address where that is another one. */
+  /** The owner's address, if it differs. */
   migrationUrl?: string;
   logger: Logger;
-  /** How long the lock of a process that vanished keeps the others waiting. */
+  /** How long the lock of a vanished process makes the others wait. */
   lockIdleMs?: number;
   release?: Release;
 }
@@ -37,7 +37,7 @@ interface MigrateOptions {
 /**
  * Brings the database to a release's schema, forward only: each new file of sql/migrations in its own transaction,
  * pg-boss's schema and queues, then the functions of sql/functions, all in one transaction. A schema that a newer
- * release has made is left as it is. Any number of processes may run it at once: one works, the others wait.
+ * release has made is left alone. Any number of processes may run it at once: one works, the others wait.
  * @returns the names of all applied migrations, and of those that only a newer release has, in order
  * @throws MigrationError for a server that cannot be reached or is too old, an edited migration, or a schema of a
  * newer release that this one cannot serve with
@@ -71,7 +71,7 @@ export async function migrate(options: MigrateOptions): Promise<{ migrations: st
   }
 }
 
-/** The first statement of all: what fails here is the way to the server. */
+/** The first statement: a failure here means that the server cannot be reached. */
 async function checkServer(database: Database): Promise<void> {
   let version: number | undefined;
   try {
@@ -106,7 +106,7 @@ async function underLock<T>(
   await lock.query(`SET idle_session_timeout = ${lockIdleMs}`);
   const { rows } = await lock.query(`SELECT pg_try_advisory_lock(${LOCK}) AS ours`);
   if (!rows[0].ours) {
-    logger.info('another process migrates the database; waiting for it', { component: COMPONENT });
+    logger.info('another process is migrating the database, waiting for it', { component: COMPONENT });
     await lock.query(`SELECT pg_advisory_lock(${LOCK})`);
   }
   const signOfLife = systemClock.setInterval(giveSignOfLife, lockIdleMs / 4);
@@ -122,8 +122,8 @@ async function migrateAlone(database: Database, release: Release, logger: Logger
   const difference = await compareSchema(database, boss, release);
   if (difference.newer.length > 0) return difference;
   try {
-    // Tables' defaults call pg-boss's clock. One that is there is raised last: the migration that announces it to
-    // processes of the release before is applied before that.
+    // Tables' defaults call pg-boss's clock. An existing schema is upgraded last: the migration that announces the
+    // upgrade to processes of the previous release is applied before it.
     if (!(await boss.isInstalled())) await boss.start();
     await createOwnTables(database);
     await applyMigrations(database, release, difference, logger);
@@ -140,14 +140,14 @@ async function migrateAlone(database: Database, release: Release, logger: Logger
   }
 }
 
-/** pg-boss builds the indexes of a raised schema one after another while it runs; no start of the service does. */
+/** pg-boss builds the indexes of an upgraded schema one after another while it runs; a start of the service does not. */
 async function waitForIndexes(boss: PgBoss): Promise<void> {
   const isBuilding = async () =>
     (await boss.getBamStatus()).some(({ status }) => status === 'pending' || status === 'in_progress');
   while (await isBuilding()) await setTimeout(INDEX_POLL_MS);
 }
 
-/** What this file itself keeps: migrations applied, each once, and whose functions the database has. */
+/** This file's own records: the migrations applied, each once, and which release's functions the database has. */
 async function createOwnTables(database: Database): Promise<void> {
   await database.query(
     'CREATE TABLE IF NOT EXISTS schema_migration (name text CONSTRAINT schema_migration_pkey PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())',

@@ -8,8 +8,8 @@ import { CHANNEL, type Topic } from './notify.ts';
 import type { Presence } from './presence.ts';
 
 const CONNECT_MS = 5000;
-// A lost connection is found after a heartbeat and a half, and tried again at most 2 s later: well before other
-// processes may call this one dead (see DeadProcessWatch).
+// A lost connection is detected after a heartbeat and a half, and retried at most 2 s later: well before other
+// processes may declare this one dead (see DeadProcessWatch).
 const HEARTBEAT_MS = 5000;
 const MAX_RECONNECT_WAIT_MS = 2000;
 
@@ -21,7 +21,7 @@ interface NotifyHubOptions {
   /** Registers the process on each connection before the hub counts as connected. */
   presence?: Presence;
   heartbeatMs?: number;
-  /** How long the server may take to let us in, and for each answer after that. */
+  /** How long the server may take to accept the connection, and for each answer after that. */
   connectMs?: number;
 }
 
@@ -67,7 +67,7 @@ export class NotifyHub {
     await this.#connect();
   }
 
-  /** Takes the process off the list of those alive, and disconnects. */
+  /** Removes the process from the list of live ones, and disconnects. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#options.clock.clearTimeout(this.#timer);
@@ -130,7 +130,7 @@ export class NotifyHub {
     for (const listener of this.#listeners.get(topic) ?? []) listener(payload.slice(topic.length + 1));
   }
 
-  // Finds a connection that died without a word (a cut cable, a paused server), or over which no notification comes.
+  // Detects a connection that died silently (a cut cable, a paused server), or that delivers no notifications.
   #scheduleHeartbeat(client: pg.Client): void {
     const { clock, heartbeatMs = HEARTBEAT_MS, presence } = this.#options;
     this.#timer = clock.setTimeout(() => {
@@ -149,7 +149,7 @@ export class NotifyHub {
     this.#client = undefined;
     this.#options.presence?.lose();
     this.#options.metrics.listenConnected.set(0);
-    this.#options.logger.warn('LISTEN connection lost; reconnecting', {
+    this.#options.logger.warn('LISTEN connection lost, reconnecting', {
       component: 'notify',
       error: error.message,
     });
@@ -166,7 +166,7 @@ export class NotifyHub {
       if (this.#stopped) return;
       this.#connect().catch((error: Error) => {
         if (this.#stopped) return;
-        logger.warn('LISTEN connection failed; retrying', {
+        logger.warn('LISTEN connection failed, retrying', {
           component: 'notify',
           error: error.message,
           retryInMs: waitMs,
@@ -188,7 +188,7 @@ async function hearFromAnother(client: pg.Client, sender: pg.Client, withinMs: n
   }
 }
 
-/** Sends a notification and waits until `client` hears it. @throws after `withinMs` */
+/** Sends a notification and waits until `client` receives it. @throws after `withinMs` */
 async function hear(client: pg.Client, sender: pg.Client, withinMs: number): Promise<void> {
   const payload = `heartbeat:${randomUUID()}`;
   let timer: NodeJS.Timeout | undefined;
@@ -203,7 +203,7 @@ async function hear(client: pg.Client, sender: pg.Client, withinMs: number): Pro
       const late = new Error(
         'no notification arrived within the deadline; connect to the server itself, not to a transaction pooler',
       );
-      // A process that was busy for so long reads first what has arrived in the meantime.
+      // A process that was busy for that long first reads what has arrived in the meantime.
       timer = setTimeout(() => setImmediate(reject, late), withinMs);
       sender.query('SELECT pg_notify($1, $2)', [CHANNEL, payload]).catch(reject);
     });
@@ -218,9 +218,9 @@ const FAREWELL_MS = 1000;
 
 /** Ends a connection, politely while the server answers. Never fails: the connection is not needed any more. */
 async function giveUp(client: pg.Client): Promise<void> {
-  client.removeAllListeners('notification').removeAllListeners('error'); // a heartbeat under way hears of the end
+  client.removeAllListeners('notification').removeAllListeners('error'); // a pending heartbeat then fails
   client.on('error', () => undefined); // the caller has logged why
-  // A server that has gone without a word never answers the farewell.
+  // A server that vanished never confirms the end.
   const deadline = setTimeout(() => socketOf(client).destroy(), FAREWELL_MS);
   await client.end().catch(() => undefined);
   clearTimeout(deadline);

@@ -31,7 +31,7 @@ export interface OutboundGuard {
 
 /**
  * @param options.allowPrivate true allows every address, and http
- * @param options.resolve the system's resolver unless given
+ * @param options.resolve the system's resolver by default
  */
 export function createOutboundGuard(options: { allowPrivate: boolean; resolve?: Resolve }): OutboundGuard {
   const { allowPrivate, resolve = resolveBySystem } = options;
@@ -82,8 +82,8 @@ export function createOutboundGuard(options: { allowPrivate: boolean; resolve?: 
   };
 }
 
-// Whatever is neither reserved nor set aside: private, loopback, link-local, carrier-grade NAT, multicast and all ranges
-// that carry another address within them.
+// Excluded: private, loopback, link-local, carrier-grade NAT, multicast, reserved, and all ranges that embed another
+// address.
 function isPublic(address: string): boolean {
   return ipaddr.process(address).range() === 'unicast';
 }

@@ -3,7 +3,7 @@ import { Agent as HttpsAgent } from 'node:https';
 import got, { RequestError } from 'got';
 import { ForbiddenAddressError, type OutboundGuard } from './outbound-address.ts';
 
-/** What came of a call: an answer, or why there was none. */
+/** The result of a call: an answer, or why there was none. */
 export interface OutboundAnswer {
   status: number | undefined;
   error: string | undefined;
@@ -12,9 +12,9 @@ export interface OutboundAnswer {
   durationMs: number;
 }
 
-/** Calls addresses that strangers have chosen. */
+/** Calls addresses chosen by others. */
 export interface OutboundClient {
-  /** Posts a body. It never throws; redirects are answers like others. */
+  /** Posts a body. It never throws; a redirect is an answer like any other. */
   post(url: string, body: string, headers: Record<string, string>, signal: AbortSignal): Promise<OutboundAnswer>;
   close(): void;
 }
@@ -23,14 +23,14 @@ const READ_BYTES = 64 * 1024;
 const KEPT_BYTES = 1024;
 const IDLE_MS = 30_000;
 
-/** @param options.timeoutMs for the whole call, the reading of the answer included */
+/** @param options.timeoutMs for the whole call, reading the answer included */
 export function createOutboundClient(options: {
   guard: OutboundGuard;
   timeoutMs: number;
   userAgent: string;
 }): OutboundClient {
   const { guard, timeoutMs } = options;
-  // Every connection that is opened asks the guard, whatever the name resolved to before.
+  // The guard checks every new connection, whatever the name resolved to before.
   const settings = { keepAlive: true, timeout: IDLE_MS, lookup: guard.lookup };
   const agents = { http: new HttpAgent(settings), https: new HttpsAgent(settings) };
   const client = got.extend({

@@ -7,7 +7,7 @@ export const PROCESS_LOCK_CLASS = 0x70726f63; // "proc"
 
 const LEAVE_MS = 1000;
 
-// A host that vanishes is noticed after 15 s without data on the wire, after at most 30 s with it: the keepalive
+// A host that vanishes is detected after 15 s without data on the wire, after at most 30 s with it: the keepalive
 // does not run while something sent waits for its acknowledgement, and notifications are sent all the time.
 const NOTICE_VANISHED_HOST = `
   SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4; SET tcp_user_timeout = 15000`;
@@ -58,7 +58,7 @@ export class Presence {
     this.#isRegistered = true;
   }
 
-  /** Writes down that the process lives; the row is made again where it is missing. */
+  /** Records that the process is alive; creates the row if it is missing. */
   async heartbeat(client: pg.Client): Promise<void> {
     await client.query(UPSERT, [this.#processId, ...this.#values]);
   }
@@ -68,7 +68,7 @@ export class Presence {
     this.#isRegistered = false;
   }
 
-  /** The process ends in good order: nothing names it any more. The lock goes with the connection. */
+  /** The process ends normally: nothing names it any more. The lock ends with the connection. */
   async leave(client: pg.Client): Promise<void> {
     this.#isRegistered = false;
     const statement: pg.QueryConfig & { query_timeout: number } = {

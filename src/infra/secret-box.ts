@@ -4,9 +4,9 @@ import { createCipheriv, createDecipheriv, createHash, createSecretKey, randomBy
 export interface SecretBox {
   /** Encrypts with the newest key. @returns "v1.<key id>.<base64url of nonce, tag and ciphertext>" */
   seal(plain: string): string;
-  /** @throws SecretBoxError when no key fits or the text was changed */
+  /** @throws SecretBoxError when no key matches or the text was altered */
   open(sealed: string): string;
-  /** What everything begins with that the newest key has sealed. */
+  /** The prefix of everything sealed with the newest key. */
   readonly prefix: string;
   /** True when `sealed` was made with an older key and should be sealed again. */
   isOutdated(sealed: string): boolean;
@@ -40,7 +40,7 @@ export function createSecretBox(keys: readonly string[]): SecretBox {
       const entry = known.find((candidate) => candidate.id === id);
       if (!entry || payload === undefined) {
         throw new SecretBoxError(
-          'A stored token was encrypted with a key that TOKEN_ENCRYPTION_KEY no longer holds. Add the former key behind the new one.',
+          'A stored token was encrypted with a key that TOKEN_ENCRYPTION_KEY no longer holds. Add the former key after the new one.',
         );
       }
       const bytes = Buffer.from(payload, 'base64url');
@@ -49,10 +49,9 @@ export function createSecretBox(keys: readonly string[]): SecretBox {
         decipher.setAuthTag(bytes.subarray(12, 28));
         return Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString('utf8');
       } catch (error) {
-        throw new SecretBoxError(
-          'A stored token does not decrypt: it was changed, or the key is not the one it was encrypted with.',
-          { cause: error },
-        );
+        throw new SecretBoxError('A stored token cannot be decrypted: it was altered, or encrypted with another key.', {
+          cause: error,
+        });
       }
     },
     isOutdated: (sealed) => !sealed.startsWith(prefix),

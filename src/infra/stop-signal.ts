@@ -1,20 +1,20 @@
 import { isRunByNpm } from './config.ts';
 
-/** Tells when the process was asked to stop. */
+/** Says when the process was asked to stop. */
 export interface StopSignal {
   readonly asked: boolean;
   /** Resolves when it is asked to. */
   readonly untilAsked: Promise<void>;
 }
 
-// npm passes a Ctrl-C on that the terminal has told the process already.
+// npm forwards a Ctrl-C that the terminal has already sent to the process.
 const SAME_WISH_MS = 500;
 const PARENT_CHECK_MS = 500;
 
 /**
- * Hears SIGINT, SIGTERM and SIGHUP (the terminal was closed) from now on, and under npm the end of npm, which cannot
- * pass on the signal that kills it. One that comes again a while after the first ends the process at once.
- * @param onAsked hears the first one
+ * Handles SIGINT, SIGTERM and SIGHUP (the terminal was closed) from now on, and under npm the end of npm, which cannot
+ * forward the signal that kills it. A second one, a while after the first, ends the process at once.
+ * @param onAsked is called for the first one
  */
 export function hearStopSignal(onAsked: () => void = () => undefined): StopSignal {
   const { promise: untilAsked, resolve } = Promise.withResolvers<void>();
@@ -31,7 +31,7 @@ export function hearStopSignal(onAsked: () => void = () => undefined): StopSigna
   process.on('SIGINT', ask);
   process.on('SIGTERM', ask);
   const askUnread = () => {
-    // The terminal is gone: what cannot be written must not end the stop.
+    // The terminal was closed: a failed write must not interrupt the shutdown.
     for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
     ask();
   };

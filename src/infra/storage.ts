@@ -14,9 +14,9 @@ export interface Storage {
 }
 
 /**
- * Opens the configured database server, or starts an embedded one under DATA_DIR. Beside an embedded one
- * an encryption key is made and kept when none is configured; it goes on opening what it has sealed.
- * @param onDatabaseEnd hears when the embedded server ends on its own
+ * Opens the configured database server, or starts an embedded one under DATA_DIR. With an embedded one
+ * an encryption key is generated and kept when none is configured; it keeps decrypting what it has sealed.
+ * @param onDatabaseEnd is called when the embedded server ends unexpectedly
  */
 export async function openStorage(
   config: Pick<Config, 'DATABASE_URL' | 'DATA_DIR' | 'TOKEN_ENCRYPTION_KEY' | 'MIGRATE_DATABASE_URL'>,
@@ -38,7 +38,7 @@ export async function openStorage(
     ...(onDatabaseEnd ? { onUnexpectedEnd: onDatabaseEnd } : {}),
   });
   const keyFile = join(config.DATA_DIR, 'token-encryption.key');
-  // What a key that was made here has sealed must still open after one was configured.
+  // What a generated key has sealed must still decrypt after another key was configured.
   const keptKey = configuredKeys ? await readKeptSecret(keyFile) : await keepSecret(keyFile);
   return {
     connectionString: embedded.connectionString,

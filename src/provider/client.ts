@@ -19,7 +19,7 @@ import type { Transport } from './transport.ts';
 export interface Provider {
   /**
    * @returns the checked fields, and the whole answer as it came, except for what PostgreSQL cannot hold
-   * @throws ProviderError UNUSABLE for an answer that would be the same again: another activity, an impossible date
+   * @throws ProviderError UNUSABLE for an answer that a retry would not change: another activity, an impossible date
    */
   getActivity(
     accessToken: string,
@@ -34,7 +34,7 @@ export interface Provider {
   ): Promise<ActivitySummary[]>;
   /** Checks a token. */
   getAthlete(accessToken: string): Promise<{ id: Int64; name: string }>;
-  /** The address at which an athlete grants access. */
+  /** The address where an athlete grants access. */
   authorizeUrl(options: { redirectUri: string; scope: string; state: string }): string;
   exchangeCode(code: string): Promise<TokenAnswer>;
   refreshToken(refreshToken: string): Promise<TokenAnswer>;

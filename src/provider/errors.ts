@@ -1,12 +1,12 @@
 import { toStorableText } from '../domain/storable-text.ts';
 import { redactSecrets } from '../infra/logger.ts';
 
-/** What went wrong in a call to the provider, by what to do about it. */
+/** What went wrong in a call to the provider, grouped by the remedy. */
 export type ProviderErrorCode =
   | 'NETWORK' // no answer: retry
   | 'TIMEOUT' // no answer in time: retry
   | 'UNREADABLE' // an answer that is not what the API promises: retry
-  | 'UNUSABLE' // a whole answer that would be the same again (another activity, an impossible date): permanent
+  | 'UNUSABLE' // a complete answer that a retry would not change (another activity, an impossible date): permanent
   | 'SERVER' // 5xx: retry
   | 'THROTTLED' // 429: everyone waits
   | 'UNAUTHORIZED' // 401: refresh the token once
@@ -16,14 +16,14 @@ export type ProviderErrorCode =
   | 'REFUSED'; // any other 4xx: permanent for this request
 
 /**
- * A call to the provider that did not succeed. The message holds no secret and no query string, and there is no
- * cause: the client's own error holds the request with its headers.
+ * A call to the provider that did not succeed. The message contains no secret and no query string, and there is no
+ * cause: the HTTP client's own error contains the request with its headers.
  */
 export class ProviderError extends Error {
   override name = 'ProviderError';
   readonly code: ProviderErrorCode;
   readonly status: number | undefined;
-  /** The provider's own words, redacted and at most 200 characters long; their form is never relied upon. */
+  /** The provider's own words, redacted and at most 200 characters long; no code depends on their form. */
   readonly providerMessage: string | undefined;
   /** For THROTTLED: milliseconds until the provider allows the next call, if it said so. */
   readonly retryAfterMs: number | undefined;
@@ -76,7 +76,7 @@ export function errorOfAnswer(
   );
 }
 
-/** Reads Retry-After: seconds, or an HTTP date. A wait, not a moment: no clock but the provider's is relied upon. */
+/** Reads Retry-After: seconds, or an HTTP date. A duration, not a time: only the provider's clock matters. */
 function retryAfterMsOf(answer: {
   retryAfter: string | undefined;
   date: string | undefined;
@@ -100,7 +100,7 @@ function messageOf(body: string, secrets: readonly string[]): string | undefined
       ? [first.resource, first.field, first.code].filter((part) => typeof part === 'string' && part !== '').join(' ')
       : undefined;
     const words = [parsed.message, detail].filter((part) => typeof part === 'string' && part !== '').join(': ');
-    // Redacted before it is cut: half a secret would not be recognised. It is kept with the job.
+    // Redacted before it is cut: half a secret would not be recognised. It is stored with the job.
     return toStorableText(redactWords(words, secrets).slice(0, MAX_WORDS)) || undefined;
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
@@ -115,7 +115,7 @@ const NAMED =
 // An encoding or a part of a secret whose value is not known. Words, addresses and ids have no such run.
 const RUN = /[\w+=-]{24,}/g;
 
-/** Takes secrets out of the provider's words: by value, by name, and whatever looks like one. */
+/** Removes secrets from the provider's words: by value, by name, and whatever looks like one. */
 function redactWords(words: string, secrets: readonly string[]): string {
   return redactSecrets(words, secrets)
     .replace(NAMED, `$1${REDACTED}`)

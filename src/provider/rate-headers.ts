@@ -9,7 +9,7 @@ export interface RateUsage {
 /**
  * Reads X-RateLimit-Limit/Usage and X-ReadRateLimit-Limit/Usage, each "window,day". Where both are
  * given, the tighter one counts: of each pair, the one with less left.
- * @returns undefined when no readable pair is there
+ * @returns undefined when there is no readable pair
  */
 export function readRateHeaders(headers: Record<string, string | string[] | undefined>): RateUsage | undefined {
   const pairs = [
@@ -35,7 +35,7 @@ function pairOf(
   const [windowUsed, dayUsed] = numbersOf(usage);
   if (windowLimit === undefined || dayLimit === undefined || windowUsed === undefined || dayUsed === undefined)
     return undefined;
-  // After a limit of 0 no call would be made any more that could bring another one.
+  // After a limit of 0 no call would ever be made that could report a new limit.
   if (windowLimit === 0 || dayLimit === 0) return undefined;
   return { window: { limit: windowLimit, used: windowUsed }, day: { limit: dayLimit, used: dayUsed } };
 }

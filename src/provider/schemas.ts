@@ -36,7 +36,7 @@ const common = {
     .transform((value) => toStorableText(value ?? '')),
   sport_type: optionalText,
   type: optionalText, // deprecated name of sport_type, the only one in old answers
-  start_date: z.iso.datetime({ offset: true }).regex(/^(19|2\d)/, 'must be of the years 1900 to 2999'),
+  start_date: z.iso.datetime({ offset: true }).regex(/^(19|2\d)/, 'must lie in the years 1900 to 2999'),
   timezone: optionalText,
   distance: optionalNumber,
   moving_time: optionalSeconds,
@@ -55,7 +55,7 @@ export type ActivitySummary = z.output<typeof activitySummarySchema>;
 
 const MAX_LISTED = 1000; // several times the largest page requested
 
-/** A list of the provider; its length is looked at first, since each bad entry costs far more than its bytes. */
+/** A list from the provider; its length is checked first, since each bad entry costs far more than its bytes. */
 export const listOf = <S extends z.ZodType>(entry: S) => z.array(z.unknown()).max(MAX_LISTED).pipe(z.array(entry));
 
 /** POST /oauth/token */

@@ -6,7 +6,7 @@ import { parseJsonKeepingInt64 } from '../domain/int64.ts';
 import { errorOfAnswer, ProviderError } from './errors.ts';
 import { type RateUsage, readRateHeaders } from './rate-headers.ts';
 
-/** What the transport tells about each call; `code` is a status, or network, timeout, unreadable. */
+/** What the transport reports about each call; `code` is a status, or network, timeout, unreadable. */
 export interface CallObserver {
   call(endpoint: string, code: string, seconds: number): void;
   /** Called for each answer under /api/v3 that carries rate headers; the call left `ageMs` ago. */
@@ -27,11 +27,11 @@ export interface ProviderRequest<S extends z.ZodType> {
 
 export interface ProviderAnswer<T> {
   value: T;
-  /** The body as it came. */
+  /** The body, unchanged. */
   body: string;
 }
 
-/** The one way out to the provider: only to its origin, no redirects, no retries of its own. */
+/** The only connection to the provider: only to its origin, no redirects, no retries of its own. */
 export interface Transport {
   /** @throws ProviderError */
   send<S extends z.ZodType>(request: ProviderRequest<S>, signal?: AbortSignal): Promise<ProviderAnswer<z.output<S>>>;
@@ -122,12 +122,12 @@ export function createTransport(options: {
   };
 }
 
-/** @returns the body only where it is small enough to be read: of an error its beginning, of anything else the whole */
+/** @returns the body if it is small enough; for an error its beginning, otherwise all of it */
 async function readAnswer(stream: Request) {
   const chunks: Buffer[] = [];
   let bytes = 0;
   let isTooLarge = false;
-  // Counted as it is unpacked: a small compressed body may be a large one.
+  // Counted while decompressing: a small compressed body may expand to a large one.
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     chunks.push(chunk);
     bytes += chunk.length;
@@ -145,7 +145,7 @@ function isSuccess(status = 0): boolean {
 
 const SECRET_FIELD = /token|secret|^code$/;
 
-/** The values of a call that must not come back in its error. */
+/** The values of a call that must not appear in its error. */
 function secretsOf({ accessToken, query, form }: ProviderRequest<z.ZodType>): string[] {
   const fields = Object.entries({ ...query, ...form }).filter(([name]) => SECRET_FIELD.test(name));
   return [accessToken, ...fields.map(([, value]) => value)].filter((value) => value !== undefined).map(String);
@@ -171,7 +171,7 @@ function readBody<S extends z.ZodType>(what: string, body: string | undefined, s
   const isImpossible = issue?.code === 'invalid_format' || issue?.code === 'too_big';
   return new ProviderError(
     isImpossible ? 'UNUSABLE' : 'UNREADABLE',
-    `${what}: the body lacks what the API promises (${issue?.path.join('.')}: ${issue?.message})`,
+    `${what}: the body does not match the API's schema (${issue?.path.join('.')}: ${issue?.message})`,
   );
 }
 

@@ -5,7 +5,7 @@ import type { Queryable } from '../infra/database.ts';
 import { lockAthletes } from './athlete-locks.ts';
 import { addRequests } from './requests.ts';
 
-/** The result of an event: accepted, out of date, heard before, or a deletion that destroys nothing. */
+/** The result of an event: accepted, out of date, duplicate, or a deletion that removes nothing. */
 export interface AcceptResult {
   activityId: Int64;
   /** The ActivityFetchJob's id; undefined where there is none. */
@@ -13,7 +13,7 @@ export interface AcceptResult {
   result: 'accepted' | 'stale' | 'duplicate' | 'refuted';
 }
 
-// A clock that is that far ahead is wrong.
+// A clock that far in the future is wrong.
 const TRUSTED_AHEAD_MS = 3_600_000;
 
 /**
@@ -85,7 +85,7 @@ async function writeLedger(tx: Queryable, events: readonly ActivityEvent[]): Pro
   );
 }
 
-/** Deletions that destroy nothing: of an activity that is stored as another athlete's, or dated far ahead. */
+/** Deletions that remove nothing: of an activity that is stored as another athlete's, or dated far in the future. */
 async function findRefuted(
   tx: Queryable,
   events: readonly ActivityEvent[],

@@ -1,6 +1,6 @@
 /**
- * Lets many callers share one piece of work: what arrives while a batch is in flight makes the next batch. There is no
- * timer: a lone item starts at the end of this turn of the event loop.
+ * Lets many callers share one piece of work: what arrives while a batch is in flight forms the next batch. There is no
+ * timer: a lone item starts at the end of this event-loop iteration.
  * @param keyOf items with equal keys are never in the same batch; the later one goes into a later batch
  * @param run does the work; resolves with one output for each item, in order. The next batch does not wait for outputs
  * that are still promises
@@ -52,6 +52,6 @@ export function createBatcher<Item, Output>(options: {
       waiting.push({ item, resolve, reject });
       if (isRunning) return;
       isRunning = true;
-      setImmediate(() => void runAll()); // what came in together goes out together
+      setImmediate(() => void runAll()); // items that arrive together are sent together
     });
 }

@@ -3,10 +3,10 @@ import type { Database } from '../infra/database.ts';
 
 /** What the provider's headers say of the calls that it has counted. */
 export interface ProviderUsage {
-  /** Calls allowed and spent in the running window. */
+  /** Calls allowed and spent in the current window. */
   limit: number;
   used: number;
-  /** Calls allowed and spent in the running UTC day. */
+  /** Calls allowed and spent in the current UTC day. */
   dailyLimit: number;
   dailyUsed: number;
 }
@@ -31,10 +31,10 @@ export interface BudgetState {
 
 /** The provider's budget, shared by every replica; a row in the database under one advisory lock. */
 export interface Budget {
-  /** Takes one call. @returns undefined when granted, else when to ask again (database time) */
+  /** Takes one call. @returns undefined when granted, else when to try again (database time) */
   take(reason: Reason): Promise<Date | undefined>;
   /**
-   * Makes a grant good again whose call has not left in time: it is used where it still counts, else another
+   * Renews a grant whose call did not leave in time: it stays in use if it still counts, otherwise another
    * one is taken.
    * @param grantedAt database time as text, exact to the microsecond
    * @returns as `take` does
@@ -54,7 +54,7 @@ export interface Budget {
 
 const CORRECT_EVERY = 10;
 
-/** @param onTake hears what became of each `take` */
+/** @param onTake receives the result of each `take` */
 export function createBudget(
   database: Database,
   onTake: (reason: Reason, result: 'granted' | 'refused') => void = () => undefined,
@@ -78,7 +78,7 @@ export function createBudget(
       return row?.opens_at ?? undefined;
     },
     correct: async (usage, ageMs) => {
-      // Most answers tell nothing new: our own call, counted. What was last said is not said again.
+      // Most answers report nothing new: our own call, counted. Unchanged figures are not written again.
       const said = `${usage.limit} ${usage.dailyLimit}`;
       if (said === lastLimits && usage.used <= lastUsed + 1 && usage.used > lastUsed) {
         lastUsed = usage.used;
@@ -115,9 +115,9 @@ export function createBudget(
 }
 
 /**
- * What a window of the budget allows for at its turn: clocks that differ by up to guardMs, and a call that
- * reaches the provider up to lagMs after its grant. A scaled-down interval scales both with it, as far as
- * the machine can be that quick.
+ * The margins around a window rollover: clocks that differ by up to guardMs, and a call that
+ * reaches the provider up to lagMs after its grant. A shorter interval scales both down, as far as the machine is
+ * fast enough.
  */
 export function budgetMargins(intervalMs: number): { guardMs: number; lagMs: number } {
   return {

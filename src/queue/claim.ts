@@ -33,13 +33,13 @@ export interface Run extends ClaimToken {
   /** Database time, in microseconds as text. */
   startedAt: string;
   requestedAt: Date;
-  /** By performance.now(), a little before the claim: what the call's grant is as old as. */
+  /** By performance.now(), just before the claim: the age of the call's grant. */
   claimedAt: number;
   /** How long the job was due before it was claimed, in milliseconds. */
   waitedMs: number;
 }
 
-/** A run, or how long until it is worth asking again, and what for. */
+/** A run, or how long to wait before the next claim, and for what. */
 export interface Claim {
   run?: Run;
   /** Undefined: nothing waits. */
@@ -63,7 +63,7 @@ export async function claimRun(
     const claim = await database
       .transaction((tx) => claimInTransaction(tx, boss, { ...options, claimedAt }), { idleMs: IDLE_CLAIM_MS })
       .catch((error: unknown) => {
-        if (error instanceof BudgetClosed) return {}; // by another replica, since the look: look again
+        if (error instanceof BudgetClosed) return {}; // another replica took the call in the meantime: try again
         throw error;
       });
     if ('run' in claim || 'waitMs' in claim) return claim;
@@ -79,7 +79,7 @@ interface LaneRow {
   waits_for: Claim['waitsFor'] | null;
 }
 
-/** @returns an empty claim when it is worth asking again at once */
+/** @returns an empty claim when the caller should try again at once */
 async function claimInTransaction(
   tx: Queryable,
   boss: PgBoss,
@@ -105,7 +105,7 @@ async function claimInTransaction(
     holdMs,
   ]);
   if (!row) {
-    // Its request was deleted by hand: the job has no purpose.
+    // Its request was deleted manually: the job has no purpose.
     await boss.deleteJob(FETCH_QUEUE, job.id, { db: tx });
     return {};
   }

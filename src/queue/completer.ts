@@ -13,17 +13,17 @@ const MAX_BATCH = 50;
 export interface Completer {
   /**
    * Writes the end of a run; resolves when it is durable.
-   * @param options.until by performance.now(); while the database is unavailable no try begins later
-   * @param options.signal once aborted (the process stops), what fails is not tried again
+   * @param options.until by performance.now(); while the database is unavailable no attempt starts later
+   * @param options.signal once aborted (the process stops), failures are not retried
    * @throws ClaimLostError when the run no longer holds its job; nothing is written
    */
   settle(run: ClaimedRun, settlement: Settlement, options: { until: number; signal?: AbortSignal }): Promise<RunResult>;
 }
 
 /**
- * Creates the completer: settlements that are ready together share one transaction. Where that fails, each is written
- * alone, so that a locked athlete or an answer that cannot be stored holds up no other; one that finds the database
- * unavailable is kept and tried again.
+ * Creates the completer: settlements that are ready together share one transaction. If that fails, each is written
+ * alone, so that a locked athlete or an answer that cannot be stored delays no other; one that finds the database
+ * unavailable is kept and retried.
  */
 export function createCompleter(deps: {
   database: Database;
@@ -68,7 +68,7 @@ export function createCompleter(deps: {
   };
 
   return {
-    // Whatever made a batch fail may be another's: alone, the reason is the run's own.
+    // Another run may have made the batch fail: written alone, a failure is the run's own.
     settle: (run, settlement, { until, signal }) =>
       writeBatch({ run, settlement }).catch(() => settleAlone({ run, settlement }, until, signal)),
   };

@@ -7,7 +7,7 @@ import { attemptsOf, type ClaimToken, mustAffect } from './claims.ts';
 
 const RETRY_AFTER_S = 3600;
 
-/** A withdrawal of access that is to be confirmed, or whose athlete is to be erased after the wait. */
+/** A deauthorisation to confirm, or to carry out after the wait. */
 export interface Deauthorization {
   athleteId: Int64;
   /** The ledger's row of the event. */
@@ -41,7 +41,7 @@ export async function completeDeauthorization(boss: PgBoss, tx: Queryable, run: 
   await mustAffect([run], boss.complete(DEAUTHORIZATION_QUEUE, attemptsOf([run]), null, { db: tx }));
 }
 
-/** Tries it again in an hour, for as long as it takes. @throws ClaimLostError */
+/** Retries it in an hour, without an end. @throws ClaimLostError */
 export async function retryDeauthorization(
   boss: PgBoss,
   database: Database,
@@ -54,7 +54,7 @@ export async function retryDeauthorization(
   });
 }
 
-/** Deletes all of an athlete's, ended or open, inside the caller's transaction. A run under way loses its claim. */
+/** Deletes all of an athlete's, ended or open, inside the caller's transaction. A current run loses its claim. */
 export async function deleteDeauthorizations(boss: PgBoss, tx: Queryable, athleteId: Int64): Promise<void> {
   const jobs = await boss.findJobs(DEAUTHORIZATION_QUEUE, { data: { athleteId }, db: tx });
   if (jobs.length > 0)

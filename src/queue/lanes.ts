@@ -35,7 +35,7 @@ export async function wakeLanes(
 
 /** A lane that was due and had nothing to claim: due again with its next job, or empty. */
 export async function restLane(tx: Queryable, lane: number): Promise<void> {
-  // A job that was due and could not be claimed is locked for the moment: others come first.
+  // A job that was due but could not be claimed is locked at the moment: others come first.
   await tx.query(
     `UPDATE lane SET due_at = w.due_at
      FROM (SELECT CASE WHEN min(start_after) <= sync_now() THEN sync_clock() + interval '25 ms' ELSE min(start_after) END AS due_at

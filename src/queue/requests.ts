@@ -34,7 +34,7 @@ export async function requestFetches(
   return addRequests(boss, tx, requests);
 }
 
-/** The same for athletes who are locked already. */
+/** The same for athletes who are already locked. */
 export async function addRequests(
   boss: PgBoss,
   tx: Queryable,
@@ -91,9 +91,9 @@ export interface JobPlace {
   athleteId: Int64;
   bossJobId: string;
   lane: LaneReason;
-  /** The pg-boss job that this one takes the place of; a run of it finds its claim lost. */
+  /** The pg-boss job that this one replaces; a run of it finds its claim lost. */
   replaces?: string;
-  /** The job waits already, and changes its lane. */
+  /** The job is already waiting, and changes its lane. */
   moves?: true;
   /** Retries that were used before this job was made. */
   attempts?: number;
@@ -111,7 +111,7 @@ export async function placeJobs(boss: PgBoss, tx: Queryable, places: readonly Jo
   if (inserts.length > 0) await boss.insert(FETCH_QUEUE, inserts, { db: tx });
   for (const [n, place] of places.entries()) {
     if (!place.moves) continue;
-    // A deletion that needs no call waits for no backoff.
+    // A deletion without a call has no backoff.
     const now = place.lane === 'delete' ? { startAfter: 0 } : {};
     await boss.update(FETCH_QUEUE, undefined, {
       id: place.bossJobId,
@@ -198,7 +198,7 @@ async function joinRequests(
   requests: readonly FetchRequest[],
 ): Promise<{ result: RequestResult; place?: JobPlace }[]> {
   const ids = requests.map(({ activityId }) => activityId);
-  // Locked before pg-boss's rows are read, so that a run that settles just now is seen as settled.
+  // Locked before pg-boss's rows are read, so that a run that is just settling is seen as settled.
   await tx.query(
     'SELECT FROM activity_fetch_job WHERE activity_id = ANY ($1::bigint[]) ORDER BY activity_id FOR UPDATE',
     [ids],

@@ -25,15 +25,15 @@ export interface RescueDependencies {
   inHand: () => ReadonlySet<string>;
 }
 
-/** One pass. @returns how many jobs of each cause were rescued; one that cannot be just now is left to the next pass */
+/** One pass. @returns how many jobs of each cause were rescued; one that fails is left to the next pass */
 export type RescueRuns = () => Promise<Record<RescueCause, number>>;
 
 /**
- * Rescues the running jobs that no worker will settle: of a worker that died, of one that is so slow that it counts as
- * stale, and those that this process claimed without hearing of it, because the answer was lost with the connection.
+ * Rescues the running jobs that no worker will settle: those of a dead worker, stale ones, and those that this process
+ * claimed without knowing it, because the answer was lost with the connection.
  */
 export function createRescueRuns(deps: RescueDependencies): RescueRuns {
-  // Claimed by this process and not in hand: lost when the next pass finds it so again, and not a claim under way.
+  // Claimed by this process but not running here: lost if the next pass finds the same, and not a claim in progress.
   let unknown: ReadonlySet<string> = new Set();
   return async () => {
     const { rescued, unknownNow } = await rescueOnce(deps, unknown);
@@ -93,7 +93,7 @@ const RUNNING = `
 const ERRORS: Record<RescueCause, string> = {
   dead: 'The worker process died during the run; the job was reclaimed.',
   stale: 'The worker did not finish in time; the job was reclaimed as stale.',
-  lost: 'The connection to the database broke before the worker heard of its claim; the job was released.',
+  lost: 'The database connection broke before the worker received its claim; the job was released.',
 };
 
 function toSettlement(row: RunningRow, cause: RescueCause): Settlement {
@@ -103,9 +103,9 @@ function toSettlement(row: RunningRow, cause: RescueCause): Settlement {
     kind: 'retry',
     error,
     reclaimed: true,
-    // Once at once; a job that kills its process waits out the backoff from then on.
+    // The first time at once; from then on a job that kills its process waits for the backoff.
     ...(row.reclaims === 0 ? { delayMs: 0 } : {}),
-    // A dead worker's last call left by now. A stale one may still be calling: its hold on the athlete goes on.
+    // A dead worker makes no more calls. A stale one may still be calling: its hold on the athlete continues.
     ...(cause === 'dead' ? { lastCall: { at: performance.now() } } : {}),
   };
 }
@@ -126,10 +126,10 @@ async function rescue(deps: RescueDependencies, row: RunningRow, cause: RescueCa
     await deps.completer.settle(run, toSettlement(row, cause), { until: performance.now() });
     return true;
   } catch (error) {
-    // It was settled, or rescued by another replica, since the look.
+    // It was settled, or rescued by another replica, in the meantime.
     if (error instanceof ClaimLostError) return false;
     if (!isUnavailable(error)) throw error;
-    deps.logger.warn('job not reclaimed, trying again at the next pass', {
+    deps.logger.warn('job not reclaimed, retrying in the next pass', {
       component: 'fetch',
       jobId: row.job_id,
       error: error.message,
@@ -148,7 +148,7 @@ const EXPIRED = `
 
 /**
  * Ends the requests whose jobs pg-boss has ended, as it does with a run of more than a day that has no retry
- * left. Happens only where no worker rescued stale runs for as long. Reads the whole queue.
+ * left. Happens only when no worker has rescued stale runs for that long. Reads the whole queue.
  * @returns how many
  */
 export async function endExpiredRuns(database: Database, boss: PgBoss): Promise<number> {
@@ -169,7 +169,7 @@ interface ExpiredRow {
 async function endExpired(boss: PgBoss, tx: Queryable, { id, athlete_id }: ExpiredRow): Promise<boolean> {
   await lockKnownAthletes(tx, [athlete_id]);
   const [row] = await tx.query<ExpiredRow>(`${EXPIRED} AND r.id = $1 FOR UPDATE OF r`, [id]);
-  if (!row) return false; // requested again, or deleted, since the look
+  if (!row) return false; // requested again, or deleted, in the meantime
   await tx.query(`UPDATE activity_fetch_job SET outcome = 'exhausted' WHERE id = $1`, [id]);
   await tx.query('INSERT INTO fetch_attempt (job_id, started_at, result, error) VALUES ($1, $2, $3, $4)', [
     id,
@@ -181,7 +181,7 @@ async function endExpired(boss: PgBoss, tx: Queryable, { id, athlete_id }: Expir
   return true;
 }
 
-/** Removes claims of jobs that are no longer running: deleted by hand, or given up by pg-boss. */
+/** Removes claims of jobs that are no longer running: deleted manually, or given up by pg-boss. */
 export async function removeOrphanedClaims(database: Queryable): Promise<void> {
   await database.query(
     `DELETE FROM job_claim c WHERE NOT EXISTS (SELECT FROM fetch_queue() f WHERE f.boss_job_id = c.boss_job_id AND f.running)

@@ -1,21 +1,21 @@
 import type { Activity } from '../domain/activity.ts';
 import type { Outcome } from '../domain/job.ts';
 
-/** What ends with a run, beside its job. */
+/** The effects of a run's end, besides its job. */
 export type Effect =
-  /** The activity is removed, and a tombstone keeps a slower fetch from bringing it back. */
+  /** The activity is removed, and a tombstone keeps a slower fetch from restoring it. */
   | { kind: 'delete' }
   /** The activity is removed. */
   | { kind: 'remove' }
   /** The athlete is shown as needing to reconnect. */
   | { kind: 'reconnect'; detail: string };
 
-/** When the athlete may be called again: after the cooldown since the last call, or at once where there was none. */
+/** When the athlete may be called again: after the cooldown since the last call, or at once if there was none. */
 export type LastCall = { at: number } | 'none';
 
 /** The end of a run, decided and not yet written. Times by performance.now(). */
 export type Settlement = {
-  /** Undefined: the hold that the claim set on the athlete goes on. */
+  /** Undefined: the hold that the claim set on the athlete continues. */
   lastCall?: LastCall;
 } & (
   | { kind: 'stored'; outcome: 'stored' | 'refuted'; activity: Activity; detail: string }
@@ -27,5 +27,5 @@ export type Settlement = {
   | { kind: 'release'; error: string; throttle?: { waitMs: number | undefined; why: string } }
 );
 
-/** What a run came to: the outcome of its job, or why the job is pending again. */
+/** The result of a run: the outcome of its job, or why the job is pending again. */
 export type RunResult = Outcome | 'retry' | 'put_back';

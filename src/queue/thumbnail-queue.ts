@@ -11,7 +11,7 @@ export interface ThumbnailRun extends ClaimToken {
   activityId: Int64;
 }
 
-/** Requests pictures of activities inside the caller's transaction; one that waits already is enough. */
+/** Requests pictures of activities inside the caller's transaction; one that is already waiting is enough. */
 export async function requestThumbnails(boss: PgBoss, tx: Queryable, activityIds: readonly Int64[]): Promise<void> {
   if (activityIds.length === 0) return;
   const jobs = activityIds.map((activityId) => ({ singletonKey: activityId, data: { activityId } }));

@@ -76,7 +76,7 @@ export async function writeSettlements(
   return settling.map(resultOf);
 }
 
-/** The athletes for want of whose access a run ends, in the order of their locks. */
+/** The athletes whose missing access ended a run, in the order of their locks. */
 function lackingAccess(items: readonly Item[]): string[] {
   const lacking = items.filter(({ settlement }) => settlement.kind === 'ended' && settlement.wantsAccess);
   return [...new Set(lacking.map(({ run }) => run.athleteId))].sort();
@@ -97,7 +97,7 @@ interface RequestRow {
   connected_since: boolean | null;
 }
 
-// Names the rows by = ANY as well: of a join with unnest alone the planner expects so many that it reads the whole table.
+// Names the rows by = ANY as well: for a join with unnest alone the planner expects so many rows that it reads the whole table.
 const FIND_REQUESTS = `
   SELECT r.id, r.activity_id, r.athlete_id, r.version, r.reason, r.aspect, r.signed, r.boss_job_id, f.running, f.retry_count,
     a.state AS athlete_state, a.connected_at > c.started_at AS connected_since
@@ -107,7 +107,7 @@ const FIND_REQUESTS = `
   LEFT JOIN athlete a ON a.athlete_id = r.athlete_id
   WHERE r.id = ANY ($1::bigint[])`;
 
-/** Locks the requests, and so waits for a notification under way, or counts it. @throws ClaimLostError */
+/** Locks the requests, and so waits for a notification in progress, or counts it. @throws ClaimLostError */
 async function readRequests(tx: Queryable, items: readonly Item[]): Promise<Settling[]> {
   const ids = items.map(({ run }) => run.jobId);
   await tx.query('SELECT FROM activity_fetch_job WHERE id = ANY ($1::bigint[]) ORDER BY activity_id FOR UPDATE', [ids]);
@@ -124,7 +124,7 @@ async function readRequests(tx: Queryable, items: readonly Item[]): Promise<Sett
 }
 
 /**
- * A run that ends for want of access is released where the athlete has given it in the meantime: connecting could not
+ * A run that ends for lack of access is released if the athlete has granted it in the meantime: connecting could not
  * re-open a job that was running.
  */
 function heedAccess(run: ClaimedRun, settlement: Settlement, request: RequestRow): Settlement {
@@ -136,7 +136,7 @@ function heedAccess(run: ClaimedRun, settlement: Settlement, request: RequestRow
   return { kind: 'release', error, ...(settlement.lastCall ? { lastCall: settlement.lastCall } : {}) };
 }
 
-/** The outcome that a settlement ends its job with; undefined where the job goes on. */
+/** The outcome that a settlement ends its job with; undefined when the job continues. */
 function outcomeOf({ run, settlement }: Item): Outcome | undefined {
   if (settlement.kind === 'stored' || settlement.kind === 'ended') return settlement.outcome;
   return settlement.kind === 'retry' && run.attempts >= MAX_ATTEMPTS ? 'exhausted' : undefined;
@@ -150,7 +150,7 @@ function errorOf({ settlement }: Item): string | undefined {
   return settlement.kind === 'stored' ? undefined : settlement.error;
 }
 
-/** Ends pg-boss's jobs, and places those that go on. @throws ClaimLostError */
+/** Ends pg-boss's jobs, and requeues those that continue. @throws ClaimLostError */
 async function endBossJobs(
   { boss, backoffMs }: Dependencies,
   tx: Queryable,
@@ -208,7 +208,7 @@ async function scheduleRetry(boss: PgBoss, tx: Queryable, one: Settling, delayMs
   const lane = laneReasonOf(request);
   const waitMs = lane === 'delete' ? 0 : delayMs;
   const [priority] = await wakeLanes(tx, [{ athleteId: request.athlete_id, lane }], waitMs);
-  // A wait, not a time of day: the database's clock decides, the same for every replica.
+  // A duration, not a time: the database's clock decides, the same for every replica.
   const startAfter = `${waitMs} milliseconds`;
   await boss.update(
     FETCH_QUEUE,

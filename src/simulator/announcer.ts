@@ -3,7 +3,7 @@ import type { TokenRegistry } from './token-registry.ts';
 import type { DeliveryResult, WebhookEvent, WebhookSender } from './webhook-sender.ts';
 import type { ActivityFields, NewActivity, World } from './world.ts';
 
-/** Changes the world and tells the subscriber, as the real provider does. `event` overrides what is told. */
+/** Changes the world and notifies the subscriber, as the real provider does. `event` overrides the event's fields. */
 export class Announcer {
   readonly #world: World;
   readonly #tokens: TokenRegistry;
@@ -46,7 +46,7 @@ export class Announcer {
   }
 }
 
-/** The changes that the provider announces: title, type and privacy, and those alone. */
+/** The changes that the provider announces: only title, type and privacy. */
 function announcedChanges(patch: ActivityFields): Record<string, string> {
   return {
     ...(patch.name === undefined ? {} : { title: patch.name }),

@@ -1,7 +1,7 @@
 import type { Request } from 'express';
 import type { Grant } from './token-registry.ts';
 
-/** What the provider answers; `ending` says how the connection is mistreated, if it is. */
+/** What the provider answers; `ending` says how the connection breaks, if it does. */
 export interface Answer {
   readonly status: number;
   readonly body: string | Buffer;

@@ -23,10 +23,10 @@ export interface CallRecord {
   answered: boolean;
 }
 
-/** What the simulator emits: a call that arrived, one that is over, an attempt to deliver an event. */
+/** What the simulator emits: a call that arrived, a finished one, an attempt to deliver an event. */
 export type Signals = EventEmitter<{ arrival: [CallRecord]; call: [CallRecord]; delivery: [DeliveryAttempt] }>;
 
-/** Every call in order of arrival; emits `arrival` when one comes in and `call` when it is over. */
+/** Every call in order of arrival; emits `arrival` when one arrives and `call` when it is finished. */
 export class CallLog {
   readonly #signals: Signals;
   readonly calls: CallRecord[] = [];
@@ -48,12 +48,12 @@ export class CallLog {
     this.#signals.emit('call', record);
   }
 
-  /** The first finished call that fits, past or future. Rejects after the timeout with what did come. */
+  /** The first finished call that matches, past or future. Rejects after the timeout with the calls that came. */
   waitForCall(fits: (record: CallRecord) => boolean, timeoutMs: number): Promise<CallRecord> {
     return this.#wait('call', (record) => record.answered && fits(record), timeoutMs);
   }
 
-  /** The first call that fits, past or future, as soon as it has arrived. */
+  /** The first call that matches, past or future, as soon as it has arrived. */
   waitForArrival(fits: (record: CallRecord) => boolean, timeoutMs: number): Promise<CallRecord> {
     return this.#wait('arrival', fits, timeoutMs);
   }

@@ -16,9 +16,9 @@ export type FaultKind =
   | 'stringErrors429'
   /** Closes the connection without an answer. */
   | 'cut'
-  /** Does what was asked, and closes the connection half-way through the answer. */
+  /** Carries out the request, and closes the connection half-way through the answer. */
   | 'cutBody'
-  /** 200 with a body that is no JSON. */
+  /** 200 with a body that is not JSON. */
   | 'garbage'
   /** 200 with the first half of the JSON, complete as far as HTTP can tell. */
   | 'truncated'
@@ -27,7 +27,7 @@ export type FaultKind =
   /** Never answers. */
   | 'hang';
 
-/** Which calls a fault meets; what is left out matches all. */
+/** Which calls a fault applies to; omitted fields match all. */
 export interface FaultMatch {
   path?: RegExp;
   method?: string;
@@ -46,19 +46,19 @@ export interface Fault {
   retryAfter?: number | Date | 'date';
   /** Wait before the fault, for any kind. */
   latencyMs?: number;
-  /** How many calls it meets before it is over; without it, all. */
+  /** How many calls it applies to before it is over; without it, all. */
   times?: number;
-  /** Do what was asked before failing (a token is rotated, but its answer is lost). */
+  /** Carry out the request before failing (a token is rotated, but its answer is lost). */
   afterEffect?: boolean;
 }
 
 export interface FaultHandle {
-  /** Calls met so far. */
+  /** Calls it has applied to so far. */
   readonly hits: number;
   /** Resolves once a `hold` keeps its first answer back. */
   readonly held: Promise<void>;
   remove(): void;
-  /** Lets go of the answers a `hold` keeps back, and of those to come. */
+  /** Releases the answers a `hold` keeps back, and those to come. */
   release(): void;
 }
 
@@ -70,7 +70,7 @@ interface ActiveFault extends FaultHandle {
   readonly released: Promise<void>;
 }
 
-/** The faults in force, oldest first; the first that fits a call meets it. */
+/** The faults in force, oldest first; the first that matches a call applies. */
 export class FaultList {
   #active: ActiveFault[] = [];
 
@@ -90,7 +90,7 @@ export class FaultList {
     for (const active of this.#active) active.remove();
   }
 
-  /** The fault that meets this call, counted as a hit. */
+  /** The fault that applies to this call, counted as a hit. */
   pick(call: CallRecord): ActiveFault | undefined {
     const active = this.#active.find(({ fault, hits }) => hits < (fault.times ?? hits + 1) && fits(fault.match, call));
     if (active !== undefined) active.hits++;
@@ -105,7 +105,7 @@ function fits({ path, method, athleteId, activityId }: FaultMatch = {}, call: Ca
   return activityId === undefined || toEntityId(activityId) === call.activityId;
 }
 
-/** Answers a call the way the fault wants; `usual` does what was asked. `windowEndMs` is when the rate window ends. */
+/** Answers a call as the fault says; `usual` carries out the request. `windowEndMs` is when the rate window ends. */
 export async function answerWithFault(
   active: ActiveFault,
   usual: () => Answer | Promise<Answer>,

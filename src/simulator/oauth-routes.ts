@@ -6,7 +6,7 @@ import type { Settings } from './settings.ts';
 import type { Grant, TokenPair, TokenRegistry } from './token-registry.ts';
 import type { World } from './world.ts';
 
-/** `/oauth/…`: consent, tokens, and their end. */
+/** `/oauth/…`: consent, tokens, and deauthorisation. */
 export function addOauthRoutes(
   add: AddRoute,
   settings: Settings,

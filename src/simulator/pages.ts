@@ -4,7 +4,7 @@ import { htmlType, parameter, unknownPath } from './answer.ts';
 import type { Subscriptions } from './subscriptions.ts';
 import type { Athlete, World } from './world.ts';
 
-/** What the application asks for. */
+/** What the application requests. */
 export interface ConsentRequest {
   clientId: string;
   redirectUri: string;
@@ -24,11 +24,11 @@ export function addHomePage(add: AddRoute, world: World, subscriptions: Subscrip
   add('get', '/', () => {
     const callback = subscriptions.list()[0]?.callbackUrl;
     const told =
-      callback === undefined ? 'Nobody is subscribed.' : `Events go to <code>${escapeHtml(callback)}</code>.`;
+      callback === undefined ? 'There is no subscription.' : `Events go to <code>${escapeHtml(callback)}</code>.`;
     const rows = world.athletes.map((athlete) => renderAthlete(world, athlete)).join('');
     return answerPage('Simulated provider', `<h1>Simulated provider</h1><p>${told}</p><table>${rows}</table>`);
   });
-  // Does what a button says; the webhook goes out behind the answer.
+  // Performs a button's action; the webhook is sent after the answer.
   add('post', '/', (request) => {
     const action = parameter(request, 'action');
     const athleteId = parameter(request, 'athlete') ?? '';

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** How a simulated provider is set up. Read live: a changed value holds from the next call on. */
+/** How a simulated provider is set up. Read live: a changed value applies from the next call on. */
 export interface Settings {
-  /** TCP port; 0 takes a free one. */
+  /** TCP port; 0 picks a free one. */
   port: number;
   /** Address to listen on. */
   host: string;
@@ -12,9 +12,9 @@ export interface Settings {
   shortLimit: number;
   /** Calls per day (UTC). */
   dailyLimit: number;
-  /** Limit of reading calls per short window; the same as `shortLimit` unless given. */
+  /** Limit of reading calls per short window; defaults to `shortLimit`. */
   readShortLimit: number | undefined;
-  /** Limit of reading calls per day; the same as `dailyLimit` unless given. */
+  /** Limit of reading calls per day; defaults to `dailyLimit`. */
   readDailyLimit: number | undefined;
   /** Length of the short window; windows start at multiples of it since the epoch. */
   intervalMs: number;

@@ -51,7 +51,7 @@ export async function startSimulator(options: SimulatorOptions = {}) {
   return {
     /** Origin, as "http://127.0.0.1:4000". */
     url: server.url,
-    /** Live settings: what is changed here holds from the next call on. */
+    /** Live settings: a change applies from the next call on. */
     settings,
     async close() {
       closing.abort();
@@ -64,7 +64,7 @@ export async function startSimulator(options: SimulatorOptions = {}) {
       return world.athletes;
     },
     addAthlete: (fields?: { id?: EntityId; name?: string }) => world.addAthlete(fields),
-    /** Tokens without the way through the browser; `seconds` is the access token's lifetime. */
+    /** Tokens without the browser flow; `seconds` is the access token's lifetime. */
     grantTokens(athleteId: EntityId, scope = defaultScope, seconds = settings.accessTokenSeconds) {
       return tokens.issuePair({ athleteId: existingAthlete(world, athleteId).id, scope }, seconds);
     },
@@ -106,9 +106,9 @@ export async function startSimulator(options: SimulatorOptions = {}) {
     clearCalls() {
       log.calls.length = 0;
     },
-    /** The first finished call that fits, past or future. */
+    /** The first finished call that matches, past or future. */
     waitForCall: (fits: (call: CallRecord) => boolean, timeoutMs = patienceMs) => log.waitForCall(fits, timeoutMs),
-    /** The first call that fits as soon as it has arrived, answered or not. */
+    /** The first call that matches as soon as it has arrived, answered or not. */
     waitForArrival: (fits: (call: CallRecord) => boolean, timeoutMs = patienceMs) =>
       log.waitForArrival(fits, timeoutMs),
     usage: () => windows.usage(now()),

@@ -20,7 +20,7 @@ interface AccessToken {
   expiresAtMs: number;
 }
 
-/** Codes, access tokens and refresh tokens that are alive. */
+/** Valid codes, access tokens and refresh tokens. */
 export class TokenRegistry {
   readonly #now: () => number;
   readonly #codes = new Map<string, Grant>();
@@ -38,7 +38,7 @@ export class TokenRegistry {
     return code;
   }
 
-  /** The grant behind a code; the code is spent by asking. */
+  /** The grant behind a code; looking it up spends the code. */
   redeemCode(code: string): Grant | undefined {
     const grant = this.#codes.get(code);
     this.#codes.delete(code);
@@ -55,19 +55,19 @@ export class TokenRegistry {
     return { accessToken, refreshToken, expiresAt: Math.floor(expiresAtMs / 1_000), expiresIn: seconds };
   }
 
-  /** The grant behind a refresh token, which dies here and now; its successor comes from {@link issuePair}. */
+  /** The grant behind a refresh token, which becomes invalid at once; its successor comes from {@link issuePair}. */
   spendRefreshToken(refreshToken: string): Grant | undefined {
     const grant = this.#refreshTokens.get(refreshToken);
     this.#refreshTokens.delete(refreshToken);
     return grant;
   }
 
-  /** The grant behind a refresh token, which stays alive. */
+  /** The grant behind a refresh token, which stays valid. */
   peekRefreshToken(refreshToken: string): Grant | undefined {
     return this.#refreshTokens.get(refreshToken);
   }
 
-  /** The grant behind an access token that is alive. */
+  /** The grant behind a valid access token. */
   grantOf(accessToken: string): Grant | undefined {
     const known = this.#accessTokens.get(accessToken);
     if (known === undefined) return undefined;

@@ -75,7 +75,7 @@ export class WebhookSender {
   async deliver(event: WebhookEvent, options: DeliveryOptions = {}): Promise<DeliveryResult> {
     const subscription = this.#subscriptions.list()[0];
     const url = options.url ?? subscription?.callbackUrl;
-    if (url === undefined) return { status: 0, body: '', ms: 0, attempts: 0, error: 'nobody is subscribed' };
+    if (url === undefined) return { status: 0, body: '', ms: 0, attempts: 0, error: 'there is no subscription' };
     const nowSeconds = Math.floor(providerTime(this.#settings) / 1_000);
     const payload = eventJson(event, subscription?.id ?? 1, nowSeconds);
     const startedAt = performance.now();

@@ -10,7 +10,7 @@ export interface Athlete {
   readonly place: Place;
 }
 
-/** What a caller may say about an activity; the rest is made up plausibly. */
+/** What a caller may set for an activity; the rest gets plausible values. */
 export interface ActivityFields {
   kind?: ActivityKind;
   name?: string;
@@ -134,7 +134,7 @@ export class World {
     return activity;
   }
 
-  /** An athlete's activities, newest start first; equal starts by falling id. */
+  /** An athlete's activities, newest start first; equal starts by descending id. */
   newestFirst(athleteId: string): readonly Activity[] {
     const list = this.#lists.get(athleteId);
     if (list === undefined) return [];

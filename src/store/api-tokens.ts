@@ -45,7 +45,7 @@ export async function revokeApiToken(database: Queryable, id: Int64): Promise<bo
   return rows.length === 1;
 }
 
-/** The token with this digest, and notes its use; undefined when there is none or it was revoked. */
+/** Finds the token with this digest and records its use; undefined when there is none or it was revoked. */
 export async function findApiToken(
   database: Queryable,
   digest: Buffer,

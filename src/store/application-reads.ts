@@ -25,7 +25,7 @@ const ACTIVITY = `a.activity_id AS id, a.athlete_id AS "athleteId", u.external_i
   a.elevation_gain_m AS "elevationGainM", a.private, a.fetched_at AS "updatedAt",
   EXISTS (SELECT FROM thumbnail t WHERE t.activity_id = a.activity_id) AS "hasThumbnail"`;
 const ACTIVITIES = 'activity a LEFT JOIN athlete u ON u.athlete_id = a.athlete_id';
-// What an athlete withdrew, and cannot be confirmed yet, is not shown.
+// The data of an athlete with an unconfirmed deauthorisation is not shown.
 const SHOWN = 'u.hidden_since IS NULL';
 
 export async function findApplicationActivity(

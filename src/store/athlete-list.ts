@@ -2,7 +2,7 @@ import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 import type { AthleteState } from './athletes.ts';
 
-/** A connected athlete with what concerns an operator. */
+/** A connected athlete with what an operator needs. */
 export interface AthleteRow {
   id: Int64;
   name: string | null;
@@ -15,7 +15,7 @@ export interface AthleteRow {
   /** Start of the newest stored activity. */
   lastActivityAt: Date | null;
   waitingJobs: number;
-  /** Set while the athlete may not be fetched from. */
+  /** End of the cooldown; set while no fetch for the athlete may start. */
   cooldownUntil: Date | null;
 }
 
@@ -35,7 +35,7 @@ export async function findAthlete(database: Queryable, athleteId: Int64): Promis
   return (await database.query<AthleteRow>(`${ATHLETES} WHERE a.athlete_id = $1`, [athleteId]))[0];
 }
 
-/** Whether anything is kept of an athlete, connected or not. */
+/** Whether anything is stored about an athlete, connected or not. */
 export async function isAnythingKept(database: Queryable, athleteId: Int64): Promise<boolean> {
   const [row] = await database.query<{ kept: boolean }>(
     `SELECT EXISTS (SELECT FROM athlete WHERE athlete_id = $1) OR EXISTS (SELECT FROM activity_fetch_job WHERE athlete_id = $1)

@@ -5,14 +5,14 @@ import { recordChanges } from './changes.ts';
 
 export type AthleteState = 'healthy' | 'reconnect' | 'scope';
 
-/** Tokens as they are stored: encrypted. */
+/** Tokens as stored: encrypted. */
 export interface SealedTokens {
   accessToken: string;
   refreshToken: string;
   expiresAt: Date;
 }
 
-/** Connects an athlete, or connects one again: nothing that is stored of them is touched. */
+/** Connects or reconnects an athlete; nothing stored about them changes. */
 export async function saveAthlete(
   tx: Queryable,
   athlete: {
@@ -98,8 +98,8 @@ export async function saveTokens(tx: Queryable, athleteId: Int64, tokens: Sealed
 }
 
 /**
- * Saves the pair that replaced a spent refresh token, unless the athlete has another one by now. An athlete
- * whom the spent one has brought into the state reconnect is healthy again.
+ * Saves the pair that replaced a spent refresh token, unless the athlete already has another one. An athlete
+ * whose spent token caused the state reconnect is healthy again.
  * @param isSpent whether a stored pair is the one that was replaced, under whichever key
  * @returns whether the athlete was in that state
  */
@@ -126,7 +126,7 @@ export async function replaceTokens(
   return stored.state === 'reconnect';
 }
 
-/** Athletes whose tokens another key than the one of `prefix` has sealed, in order of their ids. */
+/** Athletes whose tokens are sealed with another key than the one of `prefix`, in order of their ids. */
 export async function listTokensOfOtherKeys(
   database: Queryable,
   prefix: string,
@@ -172,7 +172,7 @@ export async function setAthleteState(
   if (state !== 'healthy') await recordChanges(tx, [{ type: 'athlete.reconnect_required', athleteId }]);
 }
 
-/** Hides what is stored of an athlete, until they reconnect or are erased. */
+/** Hides an athlete's data until they reconnect or are erased. */
 export async function hideAthlete(tx: Queryable, athleteId: Int64): Promise<void> {
   await tx.query('UPDATE athlete SET hidden_since = coalesce(hidden_since, sync_now()) WHERE athlete_id = $1', [
     athleteId,

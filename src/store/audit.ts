@@ -10,7 +10,7 @@ export interface AuditEntry {
   action: string;
   target: string | null;
   detail: Record<string, unknown>;
-  /** HTTP status of the answer; null when the change did not come to its end. */
+  /** HTTP status of the answer; null when the change did not finish. */
   status: number | null;
 }
 
@@ -23,7 +23,7 @@ export async function beginAuditEntry(
     target?: string | undefined;
     detail: Record<string, unknown>;
     athleteId?: Int64 | undefined;
-    /** Where it is known already. */
+    /** If it is already known. */
     status?: number;
   },
 ): Promise<Int64> {
@@ -41,7 +41,7 @@ export async function beginAuditEntry(
   return (row as { id: string }).id;
 }
 
-/** Adds the result, inside the caller's transaction. Of an athlete who was erased in the meantime nothing is written. */
+/** Adds the result, inside the caller's transaction. Writes nothing about an athlete who was erased in the meantime. */
 export async function endAuditEntry(
   tx: Queryable,
   id: Int64,

@@ -12,7 +12,7 @@ export interface NewChange {
 
 /**
  * Records changes for the feed inside the transaction that makes them true: they are stored exactly when it commits.
- * They are numbered at that commit, so the call may stand anywhere in the transaction. The athlete's external id is
+ * They are numbered at that commit, so the call may be anywhere in the transaction. The athlete's external id is
  * read here: record an athlete's last change before their row is deleted.
  */
 export async function recordChanges(tx: Queryable, changes: readonly NewChange[]): Promise<void> {
@@ -40,17 +40,17 @@ export interface ChangeRow {
 /** A part of the feed. */
 export interface ChangePage {
   changes: ChangeRow[];
-  /** Where to read on: behind the last row, or behind everything that was passed over for its type or athlete. */
+  /** Where to continue: behind the last row, or behind everything that the filters skipped. */
   nextCursor: string;
 }
 
-/** The cursor is older than the retention: changes behind it are gone. */
+/** The cursor is older than the retention: changes behind it have been deleted. */
 export class CursorExpiredError extends Error {
   override name = 'CursorExpiredError';
   readonly code = 'CURSOR_EXPIRED';
 }
 
-/** A cursor that the feed has not come to: it is another database's, or invented. */
+/** A cursor that the feed has not reached: it belongs to another database, or is invented. */
 export class CursorUnknownError extends Error {
   override name = 'CursorUnknownError';
   readonly code = 'CURSOR_UNKNOWN';

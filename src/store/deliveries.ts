@@ -3,7 +3,7 @@ import type { Queryable } from '../infra/database.ts';
 import { listKnownSubscriptions } from './subscriptions.ts';
 import { LAST_RECEIVED } from './webhook-events.ts';
 
-/** Reads what the database knows about deliveries: whom it trusts, and when the last one came. */
+/** Reads what the database knows about deliveries: the trusted subscriptions, and when the last one came. */
 export async function readDeliveries(
   database: Queryable,
 ): Promise<{ trusted: Int64[]; lastReceivedAt: Date | undefined; athletes: number; unconfirmed: number }> {

@@ -32,7 +32,7 @@ export interface OpenDelivery extends DeliveryMessage {
 const MESSAGE = `d.change_id AS "changeId", d.position AS cursor, d.type, d.at, d.athlete_id AS "athleteId", d.external_id AS "externalId",
   d.activity_id AS "activityId"`;
 
-/** The delivery that a job is for; undefined when it is settled, gone, or has another job by now. */
+/** The delivery that a job is for; undefined when it is settled, deleted, or has another job. */
 export async function findOpenDelivery(
   database: Queryable,
   deliveryId: Int64,
@@ -51,7 +51,7 @@ export async function findOpenDelivery(
 export interface LineHead {
   id: Int64;
   endpointId: Int64;
-  /** Whether every delivery to the endpoint fails since some time. */
+  /** Whether every recent delivery to the endpoint has failed. */
   failing: boolean;
   /** Whether the endpoint has accepted anything yet. */
   proven: boolean;
@@ -84,7 +84,7 @@ export async function insertDeliveriesOfChanges(
   const last = changes.at(-1)?.position;
   const ids = endpoints.map(({ id }) => id);
   if (last === undefined) {
-    // Erased since, or kept no longer. Only up to the position that was looked at: a change may have come after the look.
+    // Erased or expired in the meantime. Only up to the position that was read: a change may have come after the read.
     await tx.query('UPDATE endpoint SET position = greatest(position, $2) WHERE id = ANY ($1::bigint[])', [
       ids,
       newest,
@@ -192,7 +192,7 @@ export async function findHead(tx: Queryable, deliveryId: Int64): Promise<LineHe
   return row;
 }
 
-/** Notes the jobs of deliveries, and wakes those who run them. */
+/** Records the jobs of deliveries, and wakes the delivery workers. */
 export async function setJobs(tx: Queryable, jobs: readonly { deliveryId: Int64; jobId: string }[]): Promise<void> {
   await tx.query(
     'UPDATE delivery d SET job_id = j.job_id FROM unnest($1::bigint[], $2::uuid[]) AS j (id, job_id) WHERE d.id = j.id',
@@ -201,7 +201,7 @@ export async function setJobs(tx: Queryable, jobs: readonly { deliveryId: Int64;
   if (jobs.length > 0) await notify(tx, 'delivery');
 }
 
-/** Takes the jobs from an endpoint's deliveries. @returns their ids, to be deleted in the same transaction */
+/** Detaches the jobs from an endpoint's deliveries. @returns their ids, to be deleted in the same transaction */
 export async function takeJobs(tx: Queryable, endpointId: Int64): Promise<string[]> {
   const rows = await tx.query<{ job_id: string }>(
     `WITH had AS (SELECT id, job_id FROM delivery WHERE endpoint_id = $1 AND state = 'waiting' AND job_id IS NOT NULL FOR UPDATE)
@@ -222,7 +222,7 @@ export interface Attempt {
   result: AttemptResult;
 }
 
-/** Writes an attempt down and settles its delivery accordingly. @returns false when the delivery is gone */
+/** Records an attempt and settles its delivery accordingly. @returns false when the delivery no longer exists */
 export async function recordAttempt(tx: Queryable, delivery: OpenDelivery, attempt: Attempt): Promise<boolean> {
   const rows = await tx.query(
     `WITH settled AS (

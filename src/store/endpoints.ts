@@ -2,11 +2,11 @@ import type { DeliveredType } from '../domain/change.ts';
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 
-/** Why nothing is sent to an endpoint: it answered 410, failed for days, or the application wished it. */
+/** Why nothing is sent to an endpoint: it answered 410, failed for days, or the application disabled it. */
 export const DISABLED_REASONS = ['gone', 'failing', 'request'] as const;
 export type DisabledReason = (typeof DISABLED_REASONS)[number];
 
-/** What an endpoint is told, and where. */
+/** What is sent to an endpoint, and where. */
 export interface EndpointSettings {
   url: string;
   /** null: every type. */
@@ -16,7 +16,7 @@ export interface EndpointSettings {
   description: string;
 }
 
-/** What is to be different; undefined fields stay. */
+/** The changes to make; undefined fields stay. */
 export type EndpointChange = { [K in keyof EndpointSettings]?: EndpointSettings[K] | undefined };
 
 export interface EndpointRow extends EndpointSettings {
@@ -69,7 +69,7 @@ export async function listEndpoints(
   );
 }
 
-/** Changes what an endpoint is told, and where; undefined fields stay. */
+/** Changes what is sent to an endpoint, and where; undefined fields stay. */
 export async function updateEndpoint(tx: Queryable, id: Int64, settings: EndpointChange): Promise<void> {
   await tx.query(
     `UPDATE endpoint SET url = coalesce($2, url), description = coalesce($3, description),
@@ -87,12 +87,12 @@ export async function updateEndpoint(tx: Queryable, id: Int64, settings: Endpoin
   );
 }
 
-/** Locks an endpoint against other settlements, dispatches and changes of it. @returns false when it is gone */
+/** Locks an endpoint against other settlements, dispatches and changes of it. @returns false when it no longer exists */
 export async function lockEndpoint(tx: Queryable, id: Int64): Promise<boolean> {
   return (await tx.query('SELECT FROM endpoint WHERE id = $1 FOR UPDATE', [id])).length === 1;
 }
 
-/** Gives an endpoint another secret; the former one signs too for that long. @returns until when */
+/** Gives an endpoint a new secret; the former one signs too for that long. @returns until when */
 export async function rotateSecret(
   tx: Queryable,
   id: Int64,
@@ -153,7 +153,7 @@ export async function countEndpoints(database: Queryable): Promise<Record<'healt
   return { healthy: 0, failing: 0, disabled: 0, ...Object.fromEntries(rows.map((row) => [row.state, row.endpoints])) };
 }
 
-/** Endpoints of which another key than the one of `prefix` has sealed a secret. */
+/** Endpoints with a secret sealed with another key than the one of `prefix`. */
 export async function listSecretsOfOtherKeys(
   database: Queryable,
   prefix: string,

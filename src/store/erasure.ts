@@ -6,8 +6,8 @@ import { recordChanges } from './changes.ts';
 import { forgetAthleteInSyncs } from './syncs.ts';
 
 /**
- * Keeps claims, requests and other erasures of an athlete out until the transaction ends. The schedule's row is the
- * first one for every writer; it is made where there is none, so that the athlete's first request waits too.
+ * Blocks claims, requests and other erasures of an athlete until the transaction ends. The schedule's row is the
+ * first one for every writer; it is created if missing, so that the athlete's first request waits too.
  */
 export async function lockForErasure(tx: Queryable, athleteId: Int64): Promise<void> {
   await tx.query(
@@ -20,8 +20,8 @@ export async function lockForErasure(tx: Queryable, athleteId: Int64): Promise<v
 }
 
 /**
- * Erases everything kept of an athlete who is locked: tokens, activities, thumbnails, requests, deliveries. Runs that
- * are under way lose their claim, and with it their result.
+ * Erases everything stored about a locked athlete: tokens, activities, thumbnails, requests, deliveries. Current runs
+ * lose their claim, and with it their result.
  * @returns how many activities there were; the pg-boss jobs, and the activities (stored or gone) whose thumbnail
  * jobs are to be deleted in the same transaction
  */
@@ -43,7 +43,7 @@ export async function eraseAthleteRows(
   );
   await tx.query('DELETE FROM webhook_event WHERE owner_id = $1', [athleteId]);
   await forgetAthleteInAudit(tx, athleteId);
-  // Of all changes one is left: that they are gone. Nothing of the others is sent any more.
+  // One change is left: athlete.disconnected. None of the others is sent any more.
   await tx.query(`DELETE FROM change WHERE athlete_id = $1 AND type <> 'athlete.disconnected'`, [athleteId]);
   const deliveries = await tx.query<{ job_id: string | null }>(
     `DELETE FROM delivery WHERE athlete_id = $1 AND type <> 'athlete.disconnected' RETURNING job_id`,
@@ -51,7 +51,7 @@ export async function eraseAthleteRows(
   );
   const connected = await tx.query('SELECT FROM athlete WHERE athlete_id = $1', [athleteId]);
   if (connected.length + activities.length > 0) await recordChanges(tx, [{ type: 'athlete.disconnected', athleteId }]);
-  // Takes the athlete's syncs and visits with it.
+  // Deletes the athlete's syncs and visits too.
   const athletes = await tx.query('DELETE FROM athlete WHERE athlete_id = $1 RETURNING athlete_id', [athleteId]);
   await forgetAthleteInSyncs(tx, athleteId);
   await tx.query('DELETE FROM athlete_schedule WHERE athlete_id = $1', [athleteId]);

@@ -5,7 +5,7 @@ import type { Queryable } from '../infra/database.ts';
 export interface FetchAttempt {
   startedAt: Date;
   endedAt: Date;
-  /** Tried again later, released for no fault of its own, or ended the job. */
+  /** Retried later, released without an attempt, or ended the job. */
   result: 'retry' | 'put_back' | 'failed';
   error: string;
 }

@@ -38,7 +38,7 @@ export async function readFetchJobs(database: Queryable, ids: readonly Int64[]):
   return database.query<FetchJob>(`${JOBS} WHERE v.id = ANY ($1::bigint[]) ORDER BY v.id DESC`, [ids]);
 }
 
-/** Jobs that ended because the athlete's access did not suffice: worth another try once it does. */
+/** Jobs that ended because the athlete's access was insufficient: to be retried once it is sufficient. */
 export async function findJobsRefusedForAthlete(tx: Queryable, athleteId: Int64): Promise<Int64[]> {
   const rows = await tx.query<{ id: string }>(
     `SELECT id FROM activity_fetch_job WHERE athlete_id = $1 AND outcome IN ('unknownAthlete', 'unauthorized', 'forbidden')`,
@@ -53,7 +53,7 @@ export async function lockJobsOfAthlete(tx: Queryable, athleteId: Int64): Promis
 }
 
 /**
- * Locks jobs in the order that everybody keeps, so that none of them is claimed, settled or requested again until the
+ * Locks jobs in the common lock order, so that none of them is claimed, settled or requested again until the
  * transaction ends. Locks nothing of those that are deleted at the same time.
  */
 export async function lockFetchJobs(tx: Queryable, ids: readonly Int64[]): Promise<void> {

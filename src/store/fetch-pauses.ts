@@ -21,7 +21,7 @@ export async function listPauses(database: Queryable): Promise<FetchPause[]> {
   );
 }
 
-/** Pauses fetching inside the caller's transaction. Running fetches go on. @returns false when it was paused already */
+/** Pauses fetching inside the caller's transaction. Running fetches continue. @returns false when it was already paused */
 export async function pauseFetching(tx: Queryable, pause: Omit<FetchPause, 'pausedAt'>): Promise<boolean> {
   const added = await tx.query(
     'INSERT INTO fetch_pause (reason, paused_by, note) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING reason',

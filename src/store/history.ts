@@ -1,13 +1,13 @@
 import type { Queryable } from '../infra/database.ts';
 
-/** So many more of a measure; `bucket` is the upper bound for a histogram's measure, else 0. */
+/** An increment of a measure; `bucket` is the upper bound for a histogram's measure, else 0. */
 export interface HistoryCount {
   measure: string;
   bucket: number;
   n: number;
 }
 
-/** Adds to the running minute. */
+/** Adds to the current minute. */
 export async function addToHistory(database: Queryable, counts: readonly HistoryCount[]): Promise<void> {
   if (counts.length === 0) return;
   await database.query(
@@ -22,7 +22,7 @@ export async function addToHistory(database: Queryable, counts: readonly History
 /** A sum over `stepS` seconds from `at` on. */
 export type HistoryRow = HistoryCount & { at: Date };
 
-/** What happened since, in steps of so many seconds, oldest first. */
+/** What has happened since, in steps of `stepS` seconds, oldest first. */
 export async function readHistory(database: Queryable, since: Date, stepS: number): Promise<HistoryRow[]> {
   return database.query<HistoryRow>(
     `SELECT date_bin($2 * interval '1 s', minute, 'epoch') AS at, measure, bucket, sum(n)::float8 AS n

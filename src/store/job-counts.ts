@@ -2,13 +2,13 @@ import { type JobStatus, type Outcome, REASONS, type Reason } from '../domain/jo
 import type { Queryable } from '../infra/database.ts';
 import { type JobFilter, outcomesOf } from './job-pages.ts';
 
-/** How many jobs stand in each status. */
+/** How many jobs have each status. */
 export type JobCounts = Record<JobStatus, number>;
 
 /** The same for each reason. */
 export type JobCountsByReason = Record<Reason, JobCounts>;
 
-/** Counts every job. The counts are kept, so this reads a few rows whatever the number of jobs. */
+/** Counts every job. The counts are maintained, so this reads a few rows whatever the number of jobs. */
 export async function countJobsByReason(database: Queryable): Promise<JobCountsByReason> {
   const [kept, running] = await Promise.all([
     database.query<{ reason: Reason; outcome: Outcome | null; jobs: number }>(
@@ -43,7 +43,7 @@ export function sumCounts(counts: JobCountsByReason, reasons: readonly Reason[] 
   return sum;
 }
 
-/** How many jobs fit a filter. */
+/** How many jobs match a filter. */
 export async function countJobs(database: Queryable, filter: JobFilter): Promise<number> {
   if (filter.athleteId === undefined && filter.activityId === undefined) {
     const counts = sumCounts(await countJobsByReason(database), filter.reason ? [filter.reason] : REASONS);

@@ -10,7 +10,7 @@ import {
 } from '../domain/job.ts';
 import type { Queryable } from '../infra/database.ts';
 
-/** Which jobs; what is undefined is not looked at. */
+/** Which jobs; undefined fields do not filter. */
 export interface JobFilter {
   status?: JobStatus | undefined;
   athleteId?: Int64 | undefined;
@@ -29,7 +29,7 @@ export function outcomesOf(status: JobStatus | undefined): readonly (Outcome | n
 }
 
 /**
- * The ids of the jobs that fit, newest first.
+ * The ids of the jobs that match, newest first.
  * @param beforeId only ids below it: the last one of the page before
  * @param atMost written into the statement, since a plan for "some number" of rows would read them all; give few different ones
  */
@@ -69,7 +69,7 @@ function pageOf(filter: JobFilter, conditions: string[], limit: number): string 
     return select([...statusCondition(status), ...notRunning]);
   }
   // Ordered by the outcome too, which is the same throughout a range: only the index of the athlete or of
-  // the outcome has that order, so the planner cannot hope for luck in an index of all ids.
+  // the outcome has that order, so the planner cannot gamble on an index of all ids.
   const reasons =
     athleteId === undefined && reason === undefined ? REASONS.map((one) => [`r.reason = '${one}'`]) : [[]];
   const ranges = outcomesOf(status).flatMap((outcome) =>

@@ -2,7 +2,7 @@ import type { Int64 } from '../domain/int64.ts';
 import { REASONS, type Reason } from '../domain/job.ts';
 import type { Queryable } from '../infra/database.ts';
 
-/** What a pending job waits for: a free worker, its athlete's cooldown, the budget, or its own next try. */
+/** What a pending job waits for: a free worker, its athlete's cooldown, the budget, or its backoff. */
 export const WAIT_CAUSES = ['turn', 'cooldown', 'budget', 'backoff'] as const;
 export type WaitCause = (typeof WAIT_CAUSES)[number];
 
@@ -30,7 +30,7 @@ export async function findJobWait(database: Queryable, jobId: Int64): Promise<Jo
   if (!row) return undefined;
   if (row.paused) return { cause: 'pause', until: null };
   let wait: JobWait = { cause: 'turn', until: null };
-  // The latest decides. A job that a 429 released is due when the budget opens: that is the budget's doing.
+  // The latest decides. A job that a 429 released is due when the budget opens, so it waits for the budget.
   for (const cause of ['backoff', 'cooldown', 'budget'] as const) {
     const until = row[cause];
     if (until && until.getTime() >= (wait.until?.getTime() ?? 0)) wait = { cause, until };
@@ -68,7 +68,7 @@ export function sumWaits(waits: Waits): Record<WaitCause, number> {
 }
 
 // Counted by lane first: within a lane reason, athlete and cooldown are the same. Deletions that need no call count as
-// webhook jobs, and wait for nothing but their turn.
+// webhook jobs, and wait only for a worker.
 const WAITS = `
   WITH at AS MATERIALIZED (
     SELECT n.now, budget_opens_at(b, 'webhook', n.now) AS webhook, budget_opens_at(b, 'manual', n.now) AS manual,

@@ -3,7 +3,7 @@ import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 
 /**
- * How far a walk came through an athlete's list. The next page is requested by the oldest start seen, not
+ * How far a walk has come through an athlete's list. The next page is requested by the oldest start seen, not
  * by number: activities that come or go in the meantime shift nothing.
  */
 export interface ListCursor {
@@ -82,7 +82,7 @@ export async function claimWalkStep(
   });
 }
 
-// Visits are in the order of their times; where two are due, the lower athlete id goes first.
+// Visits are in the order of their times; if two are due, the lower athlete id goes first.
 const OPEN_WALKS = `
   FROM list_walk w
   LEFT JOIN LATERAL (SELECT * FROM list_visit WHERE walk_id = w.id ORDER BY not_before, athlete_id LIMIT 1) v ON true
@@ -103,7 +103,7 @@ const READ_STEP = `
     sync_now() AS "claimedAt"
   ${OPEN_WALKS} ${IS_DUE} AND w.id = $2`;
 
-// Never under 25 ms: a walk that is due and locked just now is not looked for in a tight loop.
+// Never under 25 ms: no tight loop for a walk that is due but locked.
 const NEXT_DUE = `
   SELECT ceil(extract(epoch FROM greatest(sync_now() + interval '25 ms', min(greatest(least(d.check_at, d.page_at), w.lease_until)))
     - sync_now()) * 1000)::float8 AS "waitMs" ${OPEN_WALKS} AND least(d.check_at, d.page_at) < 'infinity' HAVING count(*) > 0`;
@@ -118,7 +118,7 @@ function toStep(row: StepRow, claimToken: string): WalkStep {
 }
 
 /**
- * Ends the claim inside the transaction that writes what came of a page. Before requests and items.
+ * Ends the claim inside the transaction that writes the result of a page. Call it before requests and items.
  * @throws WalkLostError when the claim was lost; the transaction must roll back
  */
 export async function settlePage(
@@ -148,7 +148,7 @@ export async function releaseWalk(database: Queryable, claim: WalkClaim, until?:
   );
 }
 
-/** The athlete's list is read on from there. @throws WalkLostError */
+/** Reading of the athlete's list continues from there. @throws WalkLostError */
 export async function keepVisit(tx: Queryable, step: PageStep, next: ListCursor, knownInARow: number): Promise<void> {
   await changeVisit(
     tx,
@@ -158,7 +158,7 @@ export async function keepVisit(tx: Queryable, step: PageStep, next: ListCursor,
   );
 }
 
-/** The athlete is tried again after a wait; the walk goes on with others. @throws WalkLostError */
+/** The athlete is retried after a wait; the walk continues with others. @throws WalkLostError */
 export async function snoozeVisit(tx: Queryable, step: PageStep, delayMs: number): Promise<void> {
   const snooze = `UPDATE list_visit SET failures = failures + 1, not_before = sync_now() + $3 * interval '1 ms'`;
   await changeVisit(tx, step, snooze, [delayMs]);
@@ -175,7 +175,7 @@ async function changeVisit(tx: Queryable, step: PageStep, change: string, values
     step.athleteId,
     ...values,
   ]);
-  // Their visit goes with an athlete who is erased: neither log nor walk may name them after that.
+  // An erasure deletes the athlete's visit: neither log nor walk may name them after that.
   if (visits.length === 0) throw new WalkLostError('The athlete was erased while their list was read.');
 }
 

@@ -7,14 +7,14 @@ export interface KnownActivity {
   activityId: Int64;
   /** Deleted: an athlete's list may lag behind. */
   tombstoned: boolean;
-  /** A fetch was requested, and its job is there still. */
+  /** A fetch was requested, and its job still exists. */
   requested: boolean;
   /** A job is pending or working. */
   open: boolean;
   /** A sweep found it unknown and requested it not long ago, and it could not be fetched. */
   unfetchable: boolean;
   stored: boolean;
-  /** From here on null where it is not stored. */
+  /** The fields below are null when it is not stored. */
   name: string | null;
   sportType: string | null;
   startDate: Date | null;

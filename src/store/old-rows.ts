@@ -1,6 +1,6 @@
 import type { Queryable } from '../infra/database.ts';
 
-/** What is kept for a time only, beside jobs. */
+/** Rows with a retention, other than jobs. */
 export const KEPT_FOR_A_TIME = [
   'ledger entries',
   'tombstones',
@@ -20,7 +20,7 @@ const DELETE_BATCH: Record<KeptForATime, string> = {
     SELECT id FROM audit_entry WHERE at < $1 ORDER BY at LIMIT 1000)) RETURNING 1 AS one`,
   syncs: `DELETE FROM list_walk WHERE id = ANY (ARRAY(
     SELECT id FROM list_walk WHERE kind = 'manual' AND finished_at < $1 AND check_due_at IS NULL ORDER BY finished_at LIMIT 1000)) RETURNING 1 AS one`,
-  // Of athletes who are not connected, and of whom no job is left: an event may come after their erasure.
+  // Of athletes who are not connected and have no job left: an event may come after their erasure.
   schedules: `DELETE FROM athlete_schedule WHERE athlete_id = ANY (ARRAY(
     SELECT s.athlete_id FROM athlete_schedule s
     WHERE s.cooldown_until < $1 AND NOT EXISTS (SELECT FROM lane l WHERE l.athlete_id = s.athlete_id AND l.due_at IS NOT NULL)

@@ -5,8 +5,8 @@ import type { Queryable } from '../infra/database.ts';
 export const NOT_LISTED = 'not listed';
 
 /**
- * A difference that is still there after a fetch, and what is listed and cannot be fetched, is asked about again
- * after a while, not in every sweep.
+ * A difference that persists after a fetch, and a listed activity that cannot be fetched, are requested again after a
+ * while, not in every sweep.
  */
 export const ASK_AGAIN_AFTER = '7 days';
 
@@ -18,7 +18,7 @@ export interface Difference {
 }
 
 /**
- * Notes differences. @returns those worth a fetch: new ones, and ones that were not fetched since they
+ * Records differences. @returns those worth a fetch: new ones, and ones that were not fetched since they
  * were noted, or long ago
  */
 export async function noteDifferences(tx: Queryable, differences: readonly Difference[]): Promise<Int64[]> {
@@ -36,7 +36,7 @@ export async function noteDifferences(tx: Queryable, differences: readonly Diffe
 }
 
 /**
- * Stored activities of the listed span that the list lacks: nothing is under way for them, and they were
+ * Stored activities of the listed span that the list lacks: no request is open for them, and they were
  * stored before the list was read.
  * @param span start dates: from (exclusive; null: no lower bound) to (exclusive), epoch seconds
  */

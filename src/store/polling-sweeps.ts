@@ -12,7 +12,7 @@ export interface SweepSummary {
   finishedAt: Date;
 }
 
-/** Begins a sweep: every healthy athlete is to be visited. @throws WalkLostError */
+/** Starts a sweep, which will visit every healthy athlete. @throws WalkLostError */
 export async function beginSweep(tx: Queryable, claim: CheckStep): Promise<void> {
   const begun = await tx.query(BEGIN, [claim.walkId, claim.claimToken]);
   if (begun.length === 0) throw walkLost(claim);

@@ -17,7 +17,7 @@ export interface ProcessRow {
   drawing: number;
 }
 
-/** The processes that were seen within the last day, those that live first. */
+/** The processes that were seen within the last day, live ones first. */
 export async function listProcesses(database: Queryable): Promise<ProcessRow[]> {
   return database.query<ProcessRow>(PROCESSES, [PROCESS_LOCK_CLASS]);
 }
@@ -42,7 +42,7 @@ export interface QueueDepth {
   oldestDueS: number;
 }
 
-/** The queue of pictures. Counts its waiting jobs: not to be asked for each request (see paced-read.ts). */
+/** The queue of pictures. Counts its waiting jobs: not to be read for each request (see paced-read.ts). */
 export async function readThumbnailDepth(database: Queryable): Promise<QueueDepth> {
   const [row] = await database.query<QueueDepth>(
     `SELECT count(*) FILTER (WHERE waiting)::int AS waiting, count(*) FILTER (WHERE running)::int AS running,

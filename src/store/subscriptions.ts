@@ -1,7 +1,7 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 
-/** Remembers subscriptions that this service created or listed: deliveries that name them are trusted. */
+/** Records subscriptions that this service created or listed: deliveries that name them are trusted. */
 export async function saveSubscription(tx: Queryable, subscription: { id: Int64; callbackUrl: string }): Promise<void> {
   await tx.query(
     `INSERT INTO subscription (subscription_id, callback_url) VALUES ($1, $2)

@@ -25,7 +25,7 @@ export async function findJobsOfSyncs(tx: Queryable, activityIds: readonly Int64
 /** A fetch that a sync has just requested. */
 export interface NewSyncItem {
   activityId: Int64;
-  /** Whose it was before: the sync's alone, other syncs' as well, or also another requester's. */
+  /** Who had requested it before: only this sync, other syncs as well, or also another requester. */
   sharedWith: 'nobody' | 'syncs' | 'others';
 }
 
@@ -38,7 +38,7 @@ export async function addSyncItems(tx: Queryable, syncId: Int64, items: readonly
      FROM unnest($2::bigint[], $3::boolean[]) AS n (activity_id, joined) JOIN activity_fetch_job j ON j.activity_id = n.activity_id`,
     [syncId, items.map(({ activityId }) => activityId), items.map(({ sharedWith }) => sharedWith === 'others')],
   );
-  // Another sync is no other requester: what it requested stays its own.
+  // Another sync does not count as another requester: what it requested stays its own.
   const shared = items.filter(({ sharedWith }) => sharedWith === 'syncs').map(({ activityId }) => activityId);
   await tx.query(
     `UPDATE sync_item i SET version = j.version FROM activity_fetch_job j
@@ -49,7 +49,7 @@ export async function addSyncItems(tx: Queryable, syncId: Int64, items: readonly
 
 /**
  * An operator requested a job that syncs may have requested: none of them removes it when it is cancelled.
- * For those ways of asking that leave the request's version as it is.
+ * For requests that do not change the request's version.
  */
 export async function keepFromSyncs(tx: Queryable, jobId: Int64): Promise<void> {
   await tx.query(
@@ -87,7 +87,7 @@ export async function countSync(tx: Queryable, claim: WalkClaim): Promise<'finis
 }
 
 const DONE = DONE_OUTCOMES.map((outcome) => `'${outcome}'`).join(', ');
-// An item that an erasure holds just now is counted the next time.
+// An item that an erasure has locked is counted the next time.
 const SETTLE_ITEMS = `
   WITH ended AS (
     SELECT i.activity_id, j.outcome IN (${DONE}) AS done
@@ -119,8 +119,8 @@ const WRITE_COUNT = `
 const REMOVED_AT_ONCE = 500;
 
 /**
- * Removes some of the requests that a cancelled sync made and no worker has begun, unless another client wants
- * them too.
+ * Removes a batch of a cancelled sync's requests that no worker has started and no other requester
+ * needs.
  * @returns pg-boss's jobs, to be deleted in the same transaction; none: there is nothing left to remove
  */
 export async function removeCancelledRequests(tx: Queryable, syncId: Int64): Promise<string[]> {
@@ -129,7 +129,7 @@ export async function removeCancelledRequests(tx: Queryable, syncId: Int64): Pro
     [syncId],
   );
   if (candidates.length === 0) return [];
-  // No claim begins one of these jobs from here on.
+  // From here on no claim can take one of these jobs.
   await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = ANY ($1::bigint[]) ORDER BY athlete_id FOR UPDATE', [
     [...new Set(candidates.map((row) => row.athlete_id))],
   ]);
@@ -160,7 +160,7 @@ export async function endClearing(database: Queryable, claim: WalkClaim): Promis
   );
 }
 
-/** Deletes the items of a sync that has ended. Ones that are locked just now go with the sync itself. */
+/** Deletes the items of a sync that has ended. Locked ones are deleted with the sync itself. */
 export async function forgetSyncItems(database: Queryable, syncId: Int64): Promise<void> {
   await database.query(
     `DELETE FROM sync_item WHERE sync_id = $1 AND activity_id IN

@@ -14,13 +14,13 @@ export interface StoredSync {
   pages: number;
   /** Activities seen in the lists. */
   listed: number;
-  /** Fetches requested: those of `listed` that were not stored, or all of them with force; each also where it was open already. */
+  /** Fetches requested: those of `listed` that were not stored, or all of them with force, including already open ones. */
   queued: number;
   fetched: number;
   fetchesFailed: number;
   error: string | null;
   openItems: number;
-  /** Open items of the athlete who has most. */
+  /** Open items of the athlete with the most. */
   busiestAthlete: number;
   /** Athletes whose lists are still to be read. */
   visits: number;
@@ -52,16 +52,16 @@ export async function createSync(database: Queryable, request: SyncRequest): Pro
   return created?.id;
 }
 
-/** What a sync would at least cost: pages of lists, and with force every stored activity. */
+/** The minimum cost of a sync: pages of lists, and with force every stored activity. */
 export interface SyncCost {
   athletes: number;
   pages: number;
   fetches: number;
-  /** Those of the athlete who has most. */
+  /** Those of the athlete with the most. */
   busiestAthlete: number;
 }
 
-/** Counts what a sync of all athletes would at least cost, by what is stored. Changes nothing. */
+/** Computes the minimum cost of a sync of all athletes from what is stored. Changes nothing. */
 export async function countSyncCost(
   database: Queryable,
   { afterS, beforeS, force }: Omit<SyncRequest, 'athleteId'>,
@@ -118,7 +118,7 @@ export async function listSyncs(database: Queryable, limit: number, beforeId?: I
 }
 
 /**
- * Cancels a running sync: no list is read any more; what it queued and no worker has begun is removed by the
+ * Cancels a running sync: no list is read any more; its jobs that have not started are removed by the
  * list worker.
  * @returns false when it was not running
  */
@@ -135,7 +135,7 @@ export async function cancelSync(database: Queryable, id: Int64): Promise<boolea
   return cancelled.length > 0;
 }
 
-/** Removes what walks through all athletes noted about one of them. */
+/** Removes what walks through all athletes recorded about one of them. */
 export async function forgetAthleteInSyncs(tx: Queryable, athleteId: Int64): Promise<void> {
   await tx.query(`UPDATE list_walk SET error = NULL WHERE error ~ ('\\m' || $1 || '\\M')`, [athleteId]);
 }

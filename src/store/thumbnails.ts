@@ -4,8 +4,8 @@ import { ROUTE } from './activities.ts';
 import { NOT_HIDDEN } from './athletes.ts';
 
 /**
- * Stores an activity's picture, unless the activity is gone, or was stored again: then its picture is
- * requested again as well.
+ * Stores an activity's picture, unless the activity was removed or stored again; in the latter case its picture has
+ * been requested again too.
  * @param thumbnail.fetchedAt of the activity that was drawn
  * @returns whether it was stored
  */
@@ -34,7 +34,7 @@ export async function findThumbnail(
   return rows[0];
 }
 
-/** Of an activity, what its picture shows; and when it was fetched, to the microsecond. */
+/** What an activity's picture shows, and when the activity was fetched, to the microsecond. */
 export interface DrawnActivity {
   athlete_id: Int64;
   polyline: string | null;
@@ -42,7 +42,7 @@ export interface DrawnActivity {
   fetched_at: string;
 }
 
-/** What a thumbnail is drawn from; undefined when the activity has gone. */
+/** What a thumbnail is drawn from; undefined when the activity no longer exists. */
 export async function findRoute(database: Queryable, activityId: Int64): Promise<DrawnActivity | undefined> {
   const rows = await database.query<DrawnActivity>(
     `SELECT athlete_id, ${ROUTE} AS polyline, sport_type, fetched_at::text AS fetched_at FROM activity WHERE activity_id = $1`,

@@ -15,14 +15,14 @@ export interface WebhookEventRow {
   aspect: Aspect;
   eventTime: Date;
   updates: Record<string, unknown>;
-  /** `stale`: older than the newest event handled; `refuted`: it asked for a deletion that was not true. */
+  /** `stale`: older than the newest event handled; `refuted`: the deletion it announced was not true. */
   result: LedgerResult;
   deliveries: number;
   receivedAt: Date;
   lastReceivedAt: Date;
 }
 
-/** What came of an event: the activity's job, as it is now. */
+/** The result of an event: the activity's job, as it is now. */
 export interface JobOfEvent {
   id: Int64;
   status: JobStatus;
@@ -54,7 +54,7 @@ export async function listEventsOfActivity(
   );
 }
 
-/** An event with what came of it. */
+/** An event with its result. */
 export type LedgerEntry = WebhookEventRow & { job: JobOfEvent | null };
 
 export async function findEvent(database: Queryable, id: Int64): Promise<LedgerEntry | undefined> {
@@ -69,7 +69,7 @@ export async function findEvent(database: Queryable, id: Int64): Promise<LedgerE
 export type LedgerRow = LedgerEntry & { cursor: string };
 
 /**
- * The ledger, newest first, with what came of each event.
+ * The ledger with each event's result, newest first.
  * @param before the time (exact to the microsecond) and id of the last row of the page before
  * @param atMost written into the statement; give the same number each time
  */
@@ -146,7 +146,7 @@ export async function addAthleteEvent(
   return row && row.deliveries === 1 ? { id: row.id, receivedAt: row.received_at } : undefined;
 }
 
-/** Notes that what an event asked for was not true. */
+/** Notes that what an event announced was not true. */
 export async function refuteEvent(tx: Queryable, id: Int64): Promise<void> {
   await tx.query(`UPDATE webhook_event SET result = 'refuted' WHERE id = $1`, [id]);
 }

@@ -1,6 +1,6 @@
 /*
- * Contour lines on a grid of 256, made once by hand: enough of a landscape that a route does not hang in
- * the void, too faint to be taken for a map.
+ * Contour lines on a grid of 256, drawn once manually: enough of a landscape to give a route some ground, too faint
+ * to be taken for a map.
  */
 const CONTOURS = [
   'M-8 94C36 70 72 88 104 66S146 22 166-8',

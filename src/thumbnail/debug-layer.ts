@@ -3,7 +3,7 @@ import type { Extent, RouteBounds } from '../domain/geo/project-route.ts';
 import { drawCaption } from './caption-layer.ts';
 import type { MapLayer } from './map-layer.ts';
 
-/** What a debug picture tells about itself. */
+/** What a debug picture shows about itself. */
 export interface DebugFacts {
   bounds: RouteBounds;
   extent: Extent;

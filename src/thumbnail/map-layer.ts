@@ -14,9 +14,9 @@ export interface MapLayer {
 
 /** Why tiles are missing on a picture. */
 export interface MapProblem {
-  /** For the log: names neither the address with its key nor the tile, which tells a place. */
+  /** For the log: names neither the address with its key nor the tile, which would reveal a place. */
   reason: string;
-  /** Whether some of them may be had later, so that another drawing is worth while. */
+  /** Whether some of them may be available later, so that redrawing is worthwhile. */
   mayComeLater: boolean;
 }
 
@@ -28,7 +28,7 @@ interface PlacedTile {
 }
 
 /**
- * Fetches the tiles that a viewport shows and places them. A tile that cannot be had does not fail the map.
+ * Fetches the tiles that a viewport shows and places them. A missing tile does not fail the map.
  * @throws the signal's reason when aborted.
  */
 export async function drawMapLayer(
@@ -80,7 +80,7 @@ function drawTile(placed: PlacedTile | undefined, png: Buffer): string {
   return `<image x="${leftPx}" y="${topPx}" width="${edgePx}" height="${edgePx}" preserveAspectRatio="none"${smoothing} href="data:image/png;base64,${png.toString('base64')}"/>`;
 }
 
-/** The one that may pass comes first: for its sake the picture is drawn again. */
+/** A temporary cause comes first: it is the reason to redraw the picture. */
 function findProblem(problems: readonly unknown[]): MapProblem | undefined {
   const passing = problems.find((problem) => problem instanceof TileError && problem.mayComeLater);
   const problem = passing ?? problems[0];

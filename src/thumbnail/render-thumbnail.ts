@@ -15,7 +15,7 @@ import { drawSportGlyph } from './sport-glyph.ts';
 import type { TileSource } from './tile-source.ts';
 
 export interface ThumbnailRequest {
-  /** The recorded points in order; points that are no place on Earth are passed over. */
+  /** The recorded points in order; invalid coordinates are skipped. */
   route: readonly LatLng[];
   /** What the activity is, drawn when there is no route. */
   label?: { sportType?: string | undefined };

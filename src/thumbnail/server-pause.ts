@@ -1,14 +1,14 @@
-/** Leaves a server alone for a while that no longer answers, so that not everything waits for it in vain. */
+/** Pauses requests to a server that no longer answers, so that callers do not wait for it in vain. */
 export interface ServerPause {
-  /** Whether the server is left alone now. */
+  /** Whether requests are paused now. */
   isOn(): boolean;
   /** A request ended. @param timedOut whether it got no answer in time; any other end shows that the server answers */
   note(timedOut: boolean): void;
 }
 
 /**
- * @param afterTimeouts so many in a row begin a pause
- * @param pauseMs how long it lasts; the first request after it that times out begins another
+ * @param afterTimeouts this many in a row start a pause
+ * @param pauseMs how long it lasts; the first timeout after it starts another
  */
 export function createServerPause(afterTimeouts: number, pauseMs: number): ServerPause {
   let inARow = 0;

@@ -14,7 +14,7 @@ const DRAWINGS = {
   pulse: 'M2.5 12.5h4.2l2.3-6l4.4 12l2.8-8l1.3 2h4',
 } as const;
 
-/** Which drawing a sport type of the provider gets; the first pattern that fits. */
+/** Which drawing a sport type of the provider gets; the first pattern that matches. */
 const PATTERNS: readonly (readonly [pattern: RegExp, drawing: keyof typeof DRAWINGS])[] = [
   [/ski|snow|skat|hockey/i, 'snow'],
   [/ride|cycl|velomobile/i, 'ride'],

@@ -1,4 +1,4 @@
-/** Tiles in memory by key; what was used longest ago goes first. */
+/** Tiles in memory by key; the least recently used one is evicted first. */
 export interface TileCache {
   /** The kept tile; otherwise what `load` gives, which concurrent calls for the same key share. */
   get(key: string, load: () => Promise<Buffer>): Promise<Buffer>;

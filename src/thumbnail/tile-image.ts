@@ -10,7 +10,7 @@ const MAX_KEPT_PX = 512;
  * @returns undefined when the bytes are not a PNG, JPEG or WebP image of a tile's size.
  */
 export async function normaliseTile(body: Buffer): Promise<Buffer | undefined> {
-  // Looked at before the decoder sees it: the library would also read SVG, PDF and other documents.
+  // Checked before decoding: the library would also read SVG, PDF and other documents.
   if (!isRasterImage(body)) return undefined;
   try {
     return await sharp(body, { limitInputPixels: MAX_TILE_PIXELS, failOn: 'error' })
@@ -19,7 +19,7 @@ export async function normaliseTile(body: Buffer): Promise<Buffer | undefined> {
       .png({ compressionLevel: 4 })
       .toBuffer();
   } catch (error) {
-    // The decoder's only way to say "damaged or too large"; anything else is a fault of ours.
+    // The decoder's only way to say "damaged or too large"; anything else is an internal error.
     if (error instanceof Error) return undefined;
     throw error;
   }

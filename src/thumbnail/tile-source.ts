@@ -16,7 +16,7 @@ export interface TileAddress {
 
 /** A server of map tiles, 256 px squared at their own zoom level. */
 export interface TileSource {
-  /** The server, with its port where that is not the usual one: what may be said of an address that may hold a key. */
+  /** The server, with its port where that is not the usual one: the only part of an address with a key that may be logged. */
   readonly host: string;
   /** What must be written on a picture that shows its tiles. */
   readonly attribution: string;
@@ -25,7 +25,7 @@ export interface TileSource {
    * @throws TileError when the server does not give a usable image; the signal's reason when aborted.
    */
   getTile(tile: TileAddress, signal?: AbortSignal): Promise<Buffer>;
-  /** Ends requests under way and idle connections. */
+  /** Ends current requests and idle connections. */
   close(): void;
 }
 
@@ -38,17 +38,17 @@ export interface TileSourceOptions {
   cacheMaxBytes: number;
   /** The whole time allowed for one tile, in milliseconds. */
   timeoutMs: number;
-  /** How long the server is left alone once several tiles in a row have not come in time, in milliseconds. */
+  /** How long requests pause after several late tiles in a row, in milliseconds. */
   pauseMs: number;
   /** Default: OpenStreetMap's text for its own servers, otherwise the name of the server. */
   attribution?: string | undefined;
   client?: Got;
 }
 
-/** A tile that could not be had. The message names server and tile, never the address with its key. */
+/** A tile that could not be loaded. The message names server and tile, never the address with its key. */
 export class TileError extends Error {
   override name = 'TileError';
-  /** The message without the tile, which tells a place: for the log. */
+  /** The message without the tile, which would reveal a place: for the log. */
   readonly withoutPlace: string;
   /** Whether the server may give the tile later: it was down, too slow, busy or out of order. */
   readonly mayComeLater: boolean;
@@ -71,7 +71,7 @@ const MAX_TILE_BYTES = 256 * 1024;
 const MAX_CONNECTIONS = 4;
 
 /**
- * Opens a source of map tiles. Only the template's own origin is ever asked: redirects are not followed.
+ * Opens a source of map tiles. Only the template's own origin is ever contacted: redirects are not followed.
  * A tile is requested once and not retried, so that a picture waits at most `timeoutMs` for its map.
  * @throws TypeError when the template is not an http address with the three placeholders after its host.
  */
@@ -93,7 +93,7 @@ export function createTileSource(options: TileSourceOptions): TileSource {
     signal: closing.signal,
   });
   const cache = createTileCache(options.cacheMaxBytes);
-  // As many as are requested at once: a server that is merely slow with one of them goes on being asked.
+  // As many as are requested at once: a server that is merely slow with one of them stays in use.
   const pause = createServerPause(MAX_CONNECTIONS, options.pauseMs);
 
   const load = async (tile: TileAddress): Promise<Buffer> => {

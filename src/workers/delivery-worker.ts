@@ -130,7 +130,7 @@ export class DeliveryWorker {
       metrics.deliveryDuration.observe(answer.durationMs / 1000);
       if (result === 'delivered') metrics.deliveredAfter.observe(Math.max(0, now() - delivery.at.getTime()) / 1000);
       else
-        logger.warn(result === 'retry' ? 'delivery failed; it is retried' : 'delivery exhausted; resend it by hand', {
+        logger.warn(result === 'retry' ? 'delivery failed, retrying' : 'delivery exhausted, resend it manually', {
           component: COMPONENT,
           endpointId: delivery.endpointId,
           deliveryId: delivery.id,
@@ -142,7 +142,7 @@ export class DeliveryWorker {
       if (error instanceof ClaimLostError) return;
       if (error instanceof SecretBoxError) return this.#reportWrongKey(run);
       const { message } = error as Error;
-      logger.warn('delivery not completed; it is sent again', {
+      logger.warn('delivery not completed, it will be sent again', {
         component: COMPONENT,
         deliveryId: run.deliveryId,
         error: message,
@@ -161,7 +161,7 @@ export class DeliveryWorker {
     }
   }
 
-  /** Whatever died with a process, or lost its job with an athlete, goes on. */
+  /** Resumes what died with a process, or lost its job with an athlete. */
   async #rescue(): Promise<void> {
     const { boss, database, logger, now } = this.#deps;
     const released = await rescueDeliveries(database, boss, (ids) => this.#watch.look(ids));

@@ -70,7 +70,7 @@ export class FetchWorker {
 
   async #claim(): Promise<Claimed<Run>> {
     const { database, boss, config, presence } = this.#deps;
-    // Without its sign of life the others would call this process dead, and reclaim what it runs.
+    // Without its lock the others would declare this process dead, and reclaim its jobs.
     if (!presence.isRegistered || presence.processId === undefined) return { jobs: [] };
     const { run, waitMs } = await claimRun(database, boss, { processId: presence.processId, holdMs: holdMsOf(config) });
     if (!run) return { jobs: [], waitMs };
@@ -89,7 +89,7 @@ export class FetchWorker {
     metrics.jobWait.observe({ reason: run.reason }, run.waitedMs / 1000);
     if (run.needsCall) metrics.budgetGrants.inc({ reason: run.reason, result: 'granted' });
     const result = await this.#runAndSettle(run, signal);
-    // A run that could not be settled is no lost claim: its job goes on when it is stale, and the attempt counts.
+    // An unsettled run is not a lost claim: its job is reclaimed when it is stale, and the attempt counts.
     if (result !== 'error') this.#inHand.delete(run.bossJobId);
     metrics.jobRun.observe({ reason: run.reason }, (performance.now() - startedAt) / 1000);
     metrics.jobsFinished.inc({ reason: run.reason, result });
@@ -106,13 +106,13 @@ export class FetchWorker {
       const settlement = await this.#decide(run, until, signal);
       const ms = Math.round(performance.now() - startedAt);
       const result = await completer.settle(run, settlement, { until, signal });
-      // Only now is it known that the athlete was not erased meanwhile: no line names them after that.
+      // Only now is it known that the athlete was not erased during the run: no line names them after an erasure.
       logger.debug('run decided', { ...fieldsOf(run), settlement: settlement.kind, ms });
       this.#report(run, settlement, result, performance.now() - startedAt);
       return result;
     } catch (error) {
       if (error instanceof ClaimLostError) {
-        // Reclaimed, deleted, or settled by a try whose answer was lost. The athlete may have been erased: no ids.
+        // Reclaimed, deleted, or settled by an attempt whose answer was lost. The athlete may have been erased: no ids.
         logger.warn('claim lost, result discarded', { component: COMPONENT, jobId: run.jobId });
         return 'superseded';
       }
@@ -124,7 +124,7 @@ export class FetchWorker {
     }
   }
 
-  /** A fault of ours costs an attempt: the job keeps the reason, the log has the rest. */
+  /** An internal error costs an attempt: the job keeps the reason, the log has the rest. */
   async #decide(run: Run, until: number, signal: AbortSignal): Promise<Settlement> {
     const persist = <T>(work: () => Promise<T>) => retryWhileUnavailable(work, { until, signal });
     try {
@@ -160,7 +160,7 @@ function fieldsOf(run: Run) {
   return { component: COMPONENT, jobId, activityId, athleteId, reason };
 }
 
-/** How long an athlete is kept from another call, in milliseconds, unless the run ends before. */
+/** How long the athlete is blocked for other calls, in milliseconds, unless the run ends earlier. */
 export function holdMsOf(config: Pick<Config, 'PROVIDER_ATHLETE_COOLDOWN' | 'FETCH_TIMEOUT_MS'>): number {
   return config.PROVIDER_ATHLETE_COOLDOWN + config.FETCH_TIMEOUT_MS;
 }

@@ -5,7 +5,7 @@ import type { Metrics } from '../infra/metrics.ts';
 import { addToHistory, type HistoryCount } from '../store/history.ts';
 import { Repeater } from './repeater.ts';
 
-const EVERY_MS = 5000; // the console judges by it from the first failures on
+const EVERY_MS = 5000; // the console shows failures from it
 
 /**
  * Keeps a history for charts: what this process counted since the last time is added to the running
@@ -30,7 +30,7 @@ export class HistoryRecorder {
   async stop(): Promise<void> {
     await this.#repeater.stop();
     await this.#record().catch((error: Error) =>
-      this.#options.logger.warn('the last seconds are missing in the history', {
+      this.#options.logger.warn('last seconds missing from the history', {
         component: 'history',
         error: error.message,
       }),

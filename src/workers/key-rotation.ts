@@ -37,13 +37,13 @@ export class KeyRotation {
     const { database, secretBox, logger } = this.#options;
     const { resealed, unreadable } = await resealOutdatedTokens(database, secretBox, this.#stopping.signal);
     if (resealed > 0)
-      logger.info('tokens of an older key are encrypted with the newest one now', {
+      logger.info('tokens re-encrypted with the newest key', {
         component: COMPONENT,
         athletes: resealed,
       });
     if (unreadable > 0)
       logger.error(
-        'no configured key opens the stored tokens of some athletes; add the former key behind the newest in TOKEN_ENCRYPTION_KEY, or they must reconnect',
+        'no configured key opens the stored tokens of some athletes; add the former key after the newest in TOKEN_ENCRYPTION_KEY, or they must reconnect',
         { component: COMPONENT, athletes: unreadable },
       );
     const endpoints = await resealEndpointSecrets(database, secretBox);
@@ -54,7 +54,7 @@ export class KeyRotation {
       });
     if (endpoints.unreadable > 0)
       logger.error(
-        'no configured key opens the secrets of some endpoints; add the former key behind the newest in TOKEN_ENCRYPTION_KEY, or rotate them',
+        'no configured key opens the secrets of some endpoints; add the former key after the newest in TOKEN_ENCRYPTION_KEY, or rotate them',
         { component: COMPONENT, endpoints: endpoints.unreadable },
       );
   }

@@ -7,7 +7,7 @@ import type { NotifyHub } from '../infra/notify-hub.ts';
 import { claimWalkStep, releaseWalk, WalkLostError, type WalkStep } from '../store/list-walks.ts';
 import { WorkerLoop } from './worker-loop.ts';
 
-// How long this process may sleep without a look: another replica may have died.
+// How long this process may sleep between checks: another replica may have died.
 const LOOK_MS = 10_000;
 const MIN_LEASE_MS = 1000;
 // One page takes up to two calls and a token refresh.
@@ -40,7 +40,7 @@ export class ListWorker {
     };
     this.#loop = new WorkerLoop<WalkStep>({
       name: 'list',
-      // A list that is slow to come holds up either the sweep or a manual sync.
+      // A slow list delays either the sweep or a manual sync, not both.
       slots: options.sweepEveryMs === undefined ? 1 : 2,
       pollIntervalMs: LOOK_MS,
       claim: async () => {
@@ -84,14 +84,14 @@ export class ListWorker {
       if (isLost) logger.info('claim lost, result discarded', { ...fields, error: message });
       else if (!signal.aborted) {
         if (!isUnavailable(error)) metrics.errors.inc({ component });
-        logger.warn('step of a walk failed, trying again', { ...fields, error: message });
+        logger.warn('step of a walk failed, retrying', { ...fields, error: message });
       }
       const handBack =
         step.step === 'page' && !isLost && !signal.aborted
           ? retryPage(this.#deps, step, message)
           : releaseWalk(database, step);
       await handBack.catch((problem: Error) =>
-        logger.warn('walk not released, its lease runs out', { ...fields, error: problem.message }),
+        logger.warn('walk not released, its lease will expire', { ...fields, error: problem.message }),
       );
     }
   }
@@ -105,7 +105,7 @@ export class ListWorker {
       return;
     }
     const { finishedAt, tookMs, ...sweep } = end.sweep;
-    // Half of the athletes given up says more about the provider or the network than about athletes.
+    // Giving up on half of the athletes says more about the provider or the network than about athletes.
     const result = sweep.failed > 0 && sweep.failed * 2 >= sweep.athletes ? 'failed' : 'finished';
     metrics.pollingSweeps.inc({ result });
     metrics.pollingLastFinished.set(finishedAt.getTime() / 1000);

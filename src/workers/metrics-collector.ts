@@ -46,7 +46,7 @@ export class MetricsCollector {
     this.#options = options;
     const { clock, config, logger, metrics } = options;
     clearQueueGauges(metrics);
-    // Whatever the roles: where no process polls, the others tell that one should.
+    // Whatever the roles: if no process polls, the others show that one should.
     metrics.pollingInterval.set(config.PROVIDER_AUTO_SYNC_ENABLED ? config.PROVIDER_WORKER_INTERVAL_MS / 1000 : 0);
     this.#repeater = new Repeater({
       name: 'metrics collection',
@@ -84,7 +84,7 @@ export class MetricsCollector {
       if (await holdLease(database, 'metrics', this.#holder, HELD_MS)) await this.#readQueue();
       else clearQueueGauges(metrics);
     } catch (error) {
-      // Old figures would say that nothing moves.
+      // Old figures would suggest that nothing moves.
       clearQueueGauges(metrics);
       throw error;
     }

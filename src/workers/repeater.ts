@@ -18,7 +18,7 @@ export class Repeater {
     this.#runNow();
   }
 
-  /** Waits for a run that is under way. Safe before start, and twice. */
+  /** Waits for the current run. Safe before start, and when repeated. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#options.clock.clearTimeout(this.#timer);
@@ -29,7 +29,7 @@ export class Repeater {
     const { name, everyMs, run, clock, logger } = this.#options;
     this.#running = run()
       .catch((error: Error) =>
-        logger.warn(`${name} failed; it runs again`, {
+        logger.warn(`${name} failed, retrying`, {
           component: 'repeater',
           error: error.message,
           retryInMs: everyMs,

@@ -11,12 +11,12 @@ import { createRescueRuns, endExpiredRuns, removeOrphanedClaims, wakeForgottenLa
 import { Repeater } from './repeater.ts';
 
 const COMPONENT = 'rescue';
-// Two looks make a worker dead: its jobs are pending again within five seconds.
+// Two checks declare a worker dead: its jobs are pending again within five seconds.
 const RESCUE_MS = 2000;
 const LANE_CHECK_MS = 60_000;
 const EXPIRY_CHECK_MS = 3_600_000;
 
-/** Looks for fetch jobs whose worker died, went stale or never heard of its claim, and for jobs that were forgotten. */
+/** Finds fetch jobs whose worker died, went stale or never received its claim, and forgotten jobs. */
 export class Rescuer {
   readonly #repeaters: Repeater[];
 
@@ -54,7 +54,7 @@ export class Rescuer {
     const endExpired = async () => {
       await removeOrphanedClaims(database);
       const ended = await endExpiredRuns(database, boss);
-      if (ended > 0) logger.warn('jobs ended that pg-boss had given up', { component: COMPONENT, jobs: ended });
+      if (ended > 0) logger.warn('jobs that pg-boss gave up were ended', { component: COMPONENT, jobs: ended });
     };
     const everyMs = Math.max(250, Math.min(RESCUE_MS, config.FETCH_STALE_AFTER_MS / 4));
     this.#repeaters = [

@@ -28,7 +28,7 @@ interface RetentionOptions {
 
 /**
  * Removes what is older than the retention: finished jobs with their attempts, ledger entries, tombstones,
- * audit entries, bulk syncs that have ended, schedules of athletes who are gone, changes and their deliveries. Never an open job, whatever its
+ * audit entries, bulk syncs that have ended, schedules of athletes without data, changes and their deliveries. Never an open job, whatever its
  * age. One process at a time, in small transactions.
  */
 export class Retention {
@@ -47,7 +47,7 @@ export class Retention {
     this.#repeater.start();
   }
 
-  /** A purge under way ends between two batches. */
+  /** A running purge ends between two batches. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#repeater.stop();
@@ -69,7 +69,7 @@ export class Retention {
     removed.deliveries = await this.#purgeInBatches(() => deleteOldDeliveries(database, changesBefore));
     await releaseLease(database, 'retention', this.#holder);
     if (Object.values(removed).some((rows) => rows > 0))
-      logger.info(`removed what was older than ${days} days`, { component: COMPONENT, changeDays, ...removed });
+      logger.info(`removed records older than ${days} days`, { component: COMPONENT, changeDays, ...removed });
   }
 
   async #purgeInBatches(deleteBatch: () => Promise<number>): Promise<number> {

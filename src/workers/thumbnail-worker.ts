@@ -13,7 +13,7 @@ import { type Claimed, WorkerLoop } from './worker-loop.ts';
 
 const COMPONENT = 'thumbnail';
 const POLL_INTERVAL_MS = 2000;
-// A job that is due may be held by another replica's claim just now.
+// Another replica's claim may hold a due job.
 const MIN_WAIT_MS = 25;
 const RESCUE_MS = 2000;
 const WARN_EVERY_MS = 600_000;
@@ -138,7 +138,7 @@ export class ThumbnailWorker {
   #warnOfMap(problem: string): void {
     this.#incomplete += 1;
     if (performance.now() - this.#warnedAt < WARN_EVERY_MS) return;
-    this.#deps.logger.warn('pictures lack tiles of their map', {
+    this.#deps.logger.warn('thumbnails lack map tiles', {
       component: COMPONENT,
       error: problem,
       pictures: this.#incomplete,

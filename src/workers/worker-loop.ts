@@ -3,7 +3,7 @@ import { isUnavailable } from '../infra/database-errors.ts';
 import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 
-/** Jobs to run; where there are none, how long to wait before asking again (undefined: until woken or the next poll). */
+/** Jobs to run; if there are none, how long to wait before the next claim (undefined: until woken or the next poll). */
 export interface Claimed<Job> {
   jobs: readonly Job[];
   waitMs?: number | undefined;
@@ -12,7 +12,7 @@ export interface Claimed<Job> {
 export interface WorkerLoopOptions<Job> {
   name: string;
   slots: number;
-  /** The longest wait between two looks; notifications only shorten it. */
+  /** The longest wait between two claims; notifications only shorten it. */
   pollIntervalMs: number;
   /** @param free how many jobs can be run at once; one of them is enough */
   claim: (free: number) => Promise<Claimed<Job>>;
@@ -35,7 +35,7 @@ export class WorkerLoop<Job> {
   #abort = new AbortController();
   #looping: Promise<void> | undefined;
   #stopping = false;
-  // Counts wake-ups, so that one that comes while a claim is under way is not lost.
+  // Counts wake-ups, so that one that comes during a claim is not lost.
   #wakeUps = 0;
   #rouse: (() => void) | undefined;
 
@@ -91,7 +91,7 @@ export class WorkerLoop<Job> {
       return await this.#options.claim(free);
     } catch (error) {
       const { logger, metrics, name } = this.#options;
-      // While the database is unreachable every look fails; its own alerts say so.
+      // While the database is unreachable every claim fails; its own alerts say so.
       if (!isUnavailable(error)) metrics.errors.inc({ component: name });
       logger.warn('claim failed', { component: name, error: (error as Error).message, retryInMs: ERROR_WAIT_MS });
       return { jobs: [], waitMs: ERROR_WAIT_MS };
@@ -103,7 +103,7 @@ export class WorkerLoop<Job> {
     const running = this.#options
       .run(job, this.#abort.signal)
       .catch((error: Error) => {
-        // One job's unforeseen end must not end the loop.
+        // One job's unexpected failure must not end the loop.
         metrics.errors.inc({ component: name });
         logger.error('run ended for an unforeseen reason', { component: name, error });
       })

@@ -62,7 +62,7 @@ describe('one job', () => {
     await page.getByRole('heading', { level: 1, name: `Job ${jobId}` }).waitFor();
     await page.getByText('Failed for good').waitFor();
     await press('Retry');
-    await told(`Job ${jobId} runs again.`);
+    await told(`Job ${jobId} will be retried.`);
     await page.getByText('Ended: stored').waitFor();
     await page.getByRole('link', { name: id, exact: true }).click();
     await page.getByText('Elapsed time').waitFor();
@@ -85,7 +85,7 @@ describe('one job', () => {
     await rig.simulator.waitForCall(() => callsFor(id) === before + 3);
   });
 
-  it('is deleted after a question, and not after a no', async () => {
+  it('is deleted after a confirmation, and not after a refusal', async () => {
     const { jobId } = await fail();
     await open(`/jobs/${jobId}`);
     await press('Delete');
@@ -96,7 +96,7 @@ describe('one job', () => {
     expect((await rig.admin(`/api/admin/activity-jobs/${jobId}`)).status).toBe(200);
     await press('Delete');
     await confirm('Delete');
-    await told(`Job ${jobId} is deleted.`);
+    await told(`Job ${jobId} deleted.`);
     await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
     expect((await rig.admin(`/api/admin/activity-jobs/${jobId}`)).status).toBe(404);
   });
@@ -111,50 +111,50 @@ describe('one job', () => {
     await open(`/jobs/${job.id}`);
     await page
       .getByText(
-        /^Runs in \d+ s at the earliest \(\d\d:\d\d [^)]+\): its last try failed, and it waits before the next\.$/,
+        /^Runs in \d+ s at the earliest \(\d\d:\d\d [^)]+\): its last attempt failed; it waits for the backoff\.$/,
       )
       .waitFor();
-    await page.getByText('Failed; tried again later').waitFor();
+    await page.getByText('Failed; to be retried').waitFor();
     await page.getByText('Webhook: create').waitFor();
     await press('Retry');
     await page.getByText('Ended: stored').waitFor();
   });
 });
 
-describe('all jobs that fit', () => {
-  it('are retried, re-fetched and deleted after a question with their number', async () => {
+describe('all jobs that match', () => {
+  it('are retried, re-fetched and deleted after a confirmation that gives their number', async () => {
     const failed = [await fail(), await fail(), await fail()];
     await open('/jobs');
     await page.getByLabel('Athlete').fill(athleteId);
     await press('Filter');
     await page.getByRole('link', { name: /^failed/ }).click();
-    await page.getByText('3 jobs fit').waitFor();
+    await page.getByText('3 jobs match').waitFor();
     expect(page.url()).toContain(`/admin/jobs?athleteId=${athleteId}&status=failed`);
 
     for (const { id } of failed.slice(0, 2)) rig.simulator.addActivity(athleteId, { id });
     await press('Retry all');
     await page.getByRole('heading', { name: 'Retry 3 jobs?' }).waitFor();
     await confirm('Retry all');
-    await told('3 jobs will run again.');
-    await page.getByText('1 job fits').waitFor();
+    await told('3 jobs will be retried.');
+    await page.getByText('1 job matches').waitFor();
 
     await page.getByRole('link', { name: /^done/ }).click();
-    await page.getByText('2 jobs fit').waitFor();
+    await page.getByText('2 jobs match').waitFor();
     const before = failed.map(({ id }) => callsFor(id));
     await press('Force re-fetch all');
     await confirm('Re-fetch all');
-    await told('2 jobs will re-fetch.');
+    await told('2 activities will be re-fetched.');
     await rig.simulator.waitForCall(() => failed.slice(0, 2).every(({ id }, n) => callsFor(id) > Number(before[n])));
     for (const { id } of failed.slice(0, 2)) await rig.untilJob(id, ({ status }) => status === 'done');
 
-    await page.getByText('2 jobs fit').waitFor();
+    await page.getByText('2 jobs match').waitFor();
     await press('Delete all');
     await page.getByRole('heading', { name: 'Delete 2 jobs?' }).waitFor();
     await confirm('Delete all');
     await told('2 jobs deleted.');
-    await page.getByText('No job fits.').waitFor();
+    await page.getByText('No job matches.').waitFor();
     await page.goBack();
-    await page.getByText('1 job fits').waitFor();
+    await page.getByText('1 job matches').waitFor();
   });
 });
 
@@ -165,20 +165,20 @@ describe('more than a hundred jobs', () => {
       await rig.admin('/api/admin/activity-jobs', { method: 'POST', body });
     }
     await open(`/jobs?athleteId=${athleteId}&status=failed`);
-    await page.getByText('101 jobs fit').waitFor({ timeout: 30_000 });
+    await page.getByText('101 jobs match').waitFor({ timeout: 30_000 });
     await press('Delete all');
     const sure = page.getByRole('dialog').getByRole('button', { name: 'Delete all' });
     expect(await sure.isDisabled()).toBe(true);
     expect(await sure.getAttribute('class')).toBe('danger');
     expect(await findBarriers(page)).toEqual([]);
-    await page.getByLabel('Type 101 to go on').fill('101');
+    await page.getByLabel('Type 101 to continue').fill('101');
     await confirm('Delete all');
     await told('101 jobs deleted.');
   }, 60_000);
 });
 
 describe('athletes', () => {
-  it('are all synced only after a question with the calls it takes and its expected end', async () => {
+  it('are all synced only after a confirmation that gives the calls needed and the expected end', async () => {
     rig.simulator.addHistory(athleteId, 2);
     await open('/athletes');
     await press('Sync all athletes');
@@ -186,11 +186,11 @@ describe('athletes', () => {
     await dialog.getByText(/at least \d+ calls? of the provider’s budget.*Expected end: /).waitFor();
     expect(await dialog.getByRole('button', { name: 'Sync all athletes' }).getAttribute('class')).toBe('primary');
     await confirm('Cancel');
-    await told('Nothing was begun.');
-    expect(await page.getByText(/^Sync \d+ has begun/).count()).toBe(0);
+    await told('Nothing was started.');
+    expect(await page.getByText(/^Sync \d+ has started/).count()).toBe(0);
     await press('Sync all athletes');
     await confirm('Sync all athletes');
-    await told(/^Sync \d+ has begun/);
+    await told(/^Sync \d+ has started/);
   });
 
   it('are synced with progress, and the sync can be cancelled', async () => {
@@ -198,14 +198,14 @@ describe('athletes', () => {
     await open('/athletes');
     await page.getByRole('row').filter({ hasText: athleteId }).getByRole('link', { name: 'Ada Runner' }).click();
     await press('Sync');
-    await told(/^Sync \d+ has begun/);
-    await page.getByText('3 activities listed, 3 asked for, 3 fetched').waitFor();
+    await told(/^Sync \d+ has started/);
+    await page.getByText('3 activities listed, 3 queued, 3 fetched').waitFor();
 
     const fault = rig.simulator.faults.add({ kind: 'status', status: 503, match: { athleteId } });
     await press('Sync');
     await page.getByRole('progressbar').waitFor();
     await page.getByRole('button', { name: /^Cancel sync/ }).click();
-    await told(/is cancelled/);
+    await told(/^Sync \d+ cancelled/);
     await page.getByText('cancelled', { exact: true }).waitFor();
     fault.remove();
   });
@@ -216,19 +216,19 @@ describe('athletes', () => {
     await press('Disconnect and erase');
     const dialog = page.getByRole('dialog');
     expect(await dialog.getByRole('button', { name: 'Erase' }).isDisabled()).toBe(true);
-    await dialog.getByLabel(`Type ${athleteId} to go on`).fill(athleteId);
+    await dialog.getByLabel(`Type ${athleteId} to continue`).fill(athleteId);
     await confirm('Erase');
-    await told(`Athlete ${athleteId} is erased.`);
+    await told(`Athlete ${athleteId} erased.`);
     await page.getByRole('heading', { level: 1, name: 'Athletes' }).waitFor();
     expect((await rig.admin(`/api/admin/athletes/${athleteId}`)).status).toBe(404);
   });
 
-  it('who must connect again are shown with the way to do it', async () => {
+  it('who must reconnect are shown with the link to do it', async () => {
     await rig.service.database.query(`UPDATE athlete SET state = 'reconnect' WHERE athlete_id = $1`, [athleteId]);
     await open('/');
     await page.getByRole('link', { name: /must reconnect/ }).click();
     await page.getByRole('row').filter({ hasText: athleteId }).getByRole('link').click();
-    await page.getByRole('link', { name: 'Connect again' }).waitFor();
+    await page.getByRole('link', { name: 'Reconnect' }).waitFor();
   });
 });
 
@@ -238,11 +238,11 @@ describe('deliveries and subscriptions', () => {
     const before = callsFor(id);
     await open(`/deliveries?activityId=${id}`);
     await page.getByRole('button', { name: /^Replay delivery/ }).click();
-    await told(`Job ${jobId} does it again.`);
+    await told(`Job ${jobId} replays it.`);
     await rig.simulator.waitForCall(() => callsFor(id) === before + 1);
   });
 
-  it('a subscription is deleted and created, and the doctor says what that means', async () => {
+  it('a subscription is deleted and created, and the doctor explains the effect', async () => {
     await open('/subscriptions');
     await page.getByRole('button', { name: /^Delete subscription/ }).click();
     await confirm('Delete');
@@ -260,7 +260,7 @@ describe('deliveries and subscriptions', () => {
   });
 });
 
-describe('what goes wrong', () => {
+describe('an error', () => {
   it('is said in the service’s own words', async () => {
     const { jobId } = await fail();
     await open(`/jobs/${jobId}`);
@@ -270,6 +270,6 @@ describe('what goes wrong', () => {
     await press('Retry');
     await page.getByRole('alert').getByText(`There is no job ${jobId}.`).first().waitFor();
     await open('/nowhere');
-    await page.getByText('There is no such view.').waitFor();
+    await page.getByText('This view does not exist.').waitFor();
   });
 });

@@ -41,7 +41,7 @@ async function openSubscriptions(): Promise<string[]> {
 const untilListed = () => page.getByRole('button', { name: /^Delete subscription/ }).waitFor();
 
 describe('a read that failed', () => {
-  it('is repeated only when asked for where the provider refused: each one is a call to it', async () => {
+  it('is repeated only on request where the provider refused: each repeat is a call to it', async () => {
     const fault = rig.simulator.faults.add({ kind: 'status', status: 403, match: { path: /push_subscriptions/ } });
     const reads = await openSubscriptions();
     await page.getByRole('button', { name: 'Try again' }).waitFor();
@@ -56,22 +56,25 @@ describe('a read that failed', () => {
 
   it.each<[string, (route: Route) => Promise<void>]>([
     ['cannot be reached', (route) => route.abort()],
-    ['is away', (route) => route.fulfill({ status: 503, contentType: 'application/problem+json', body: '{}' })],
-  ])('is repeated by itself where the service %s, but not while the page is hidden or paused', async (_case, fail) => {
-    await page.addInitScript(`Object.defineProperty(document, 'hidden', { configurable: true, value: true })`);
-    await page.route(LIST, fail);
-    const reads = await openSubscriptions();
-    await page.getByRole('alert').first().waitFor();
-    await page.clock.runFor(LONG_MS);
-    await press('Pause');
-    await page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: false })`);
-    await page.clock.runFor(LONG_MS);
-    await page.unroute(LIST);
-    await press('Follow');
-    await page.clock.runFor(5000);
-    await untilListed();
-    expect(reads).toEqual(['GET', 'GET']);
-  });
+    ['is unavailable', (route) => route.fulfill({ status: 503, contentType: 'application/problem+json', body: '{}' })],
+  ])(
+    'is repeated automatically where the service %s, but not while the page is hidden or paused',
+    async (_case, fail) => {
+      await page.addInitScript(`Object.defineProperty(document, 'hidden', { configurable: true, value: true })`);
+      await page.route(LIST, fail);
+      const reads = await openSubscriptions();
+      await page.getByRole('alert').first().waitFor();
+      await page.clock.runFor(LONG_MS);
+      await press('Pause');
+      await page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: false })`);
+      await page.clock.runFor(LONG_MS);
+      await page.unroute(LIST);
+      await press('Follow');
+      await page.clock.runFor(5000);
+      await untilListed();
+      expect(reads).toEqual(['GET', 'GET']);
+    },
+  );
 });
 
 const AWAY = {
@@ -88,8 +91,8 @@ const withoutDate = async (route: Route) => {
   await route.fulfill({ response, headers });
 };
 
-describe('figures that could not be read anew', () => {
-  it('are not called well: the overview says how old they are, and that more is not known', async () => {
+describe('figures that could not be re-read', () => {
+  it('are not shown as healthy: the overview gives their age and says that the status is unknown', async () => {
     await page.clock.install();
     await page.route(OTHERS, withoutDate);
     await page.goto(`${rig.service.url}/admin`);
@@ -97,30 +100,30 @@ describe('figures that could not be read anew', () => {
     await page.route(/\/api\/admin\/overview$/, (route) => route.fulfill(AWAY));
     await page.clock.runFor(LONG_MS);
     await page.getByText('The service’s status is unknown: its figures cannot be read.').waitFor();
-    await page.getByText('What stands below was read 1 min ago.').waitFor();
+    await page.getByText('What is shown below was read 1 min ago.').waitFor();
     expect(await page.getByText(/^All is well/).count()).toBe(0);
     expect(await findBarriers(page)).toEqual([]);
     await page.unroute(/\/api\/admin\/overview$/);
     await page.clock.runFor(10_000);
     await page.getByText(/^All is well/).waitFor();
-    expect(await page.getByText('What stands below was read').count()).toBe(0);
+    expect(await page.getByText('What is shown below was read').count()).toBe(0);
     await page.unrouteAll({ behavior: 'ignoreErrors' });
   });
 
-  it('are not said to be on their way: jobs that could not be counted', async () => {
+  it('are not shown as loading: jobs that could not be counted', async () => {
     await page.route(/\/activity-jobs\/count/, (route) => route.fulfill(AWAY));
     await page.goto(`${rig.service.url}/admin/jobs`);
-    await page.getByText('How many jobs fit could not be counted.').waitFor();
+    await page.getByText('The matching jobs could not be counted.').waitFor();
   });
 });
 
 describe('a session that the service ended', () => {
-  it('is told, and the view comes back after the sign-in', async () => {
+  it('is announced, and the view returns after the sign-in', async () => {
     await page.getByRole('link', { name: 'Athletes' }).click();
     await page.getByText('Live', { exact: true }).waitFor();
     expect(await page.getByText('Your session has ended').count()).toBe(0);
     await page.context().clearCookies();
-    await rig.connectAthlete(); // the page hears of it, and reads the list anew
+    await rig.connectAthlete(); // the page is notified, and re-reads the list
     await page.getByText('Your session has ended').waitFor();
     expect(await findBarriers(page)).toEqual([]);
     await page.getByLabel('Admin token').fill(ADMIN_TOKEN);
@@ -133,7 +136,7 @@ describe('a session that the service ended', () => {
 });
 
 describe('a sign-out that failed', () => {
-  it('leaves the view in sight and says so, since the cookie still holds', async () => {
+  it('keeps the view and says so, since the cookie is still valid', async () => {
     await page.route(/\/api\/admin\/session$/, (route) => route.abort());
     await press('Sign out');
     await page

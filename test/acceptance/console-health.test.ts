@@ -26,7 +26,7 @@ async function open(at = ''): Promise<Page> {
 const health = (page: Page) => page.locator('.health');
 
 describe('the health banner', () => {
-  it('is not green without a subscription and without an athlete, and leads to what is missing', async () => {
+  it('is not green without a subscription or an athlete, and links to what is missing', async () => {
     rig = await startRig({ subscriptions: [] });
     const page = await open();
     await health(page).getByText('No webhook can arrive: there is no subscription.').waitFor();
@@ -40,7 +40,7 @@ describe('the health banner', () => {
     await page.getByRole('heading', { level: 1, name: 'Subscriptions' }).waitFor();
   }, 60_000);
 
-  it('is not green while the doctor has faults: the public address answers nobody', async () => {
+  it('is not green while the doctor finds faults: the public address does not answer', async () => {
     rig = await startRig({ env: { NEXT_PUBLIC_BASE_URL: 'http://127.0.0.1:9' } });
     await rig.connectAthlete();
     rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);

@@ -28,8 +28,8 @@ async function read(
   }
 }
 
-describe('what the night shift reads', () => {
-  it('is in each row of failed jobs what the provider answered, in sight', async () => {
+describe('what the operator on call reads', () => {
+  it('shows the provider’s answer in each row of failed jobs', async () => {
     const athleteId = await rig.connectAthlete('Ada Runner');
     const missing = { activityId: '10000000404', athleteId };
     await rig.admin('/api/admin/activity-jobs', { method: 'POST', body: JSON.stringify(missing) });
@@ -52,7 +52,7 @@ describe('what the night shift reads', () => {
     });
   });
 
-  it('is on the axis of a chart the whole of each value, also when waits are long', async () => {
+  it('shows each value in full on a chart’s axis, even for long waits', async () => {
     await rig.service.database.query(
       `INSERT INTO history (minute, measure, bucket, n)
        SELECT date_trunc('minute', sync_now()) - m * interval '1 minute', measure, 300, 4
@@ -67,7 +67,7 @@ describe('what the night shift reads', () => {
     });
   });
 
-  it('is on the axis of a chart a whole number of jobs, and of seconds, minutes or hours', async () => {
+  it('has whole numbers of jobs, seconds, minutes or hours on a chart’s axis', async () => {
     const { database } = rig.service;
     await read('', async (page) => {
       await page.addInitScript(`
@@ -78,7 +78,7 @@ describe('what the night shift reads', () => {
           return write.call(this, text, ...at);
         };
       `);
-      // Each span is read by itself, and kept for some seconds.
+      // Each span is read separately, and cached for some seconds.
       for (const [hours, slowest, ticks] of [
         [3, 300, '2 min'],
         [24, 10_800, '1 h'],
@@ -102,7 +102,7 @@ describe('what the night shift reads', () => {
     });
   });
 
-  it('is in which zone a time is, and a day that is typed is a day of that zone', async () => {
+  it('names the zone of each time, and a typed day is a day in that zone', async () => {
     const athleteId = await rig.connectAthlete('Bo Rider');
     const inIndia = { locale: 'en-GB', timezoneId: 'Asia/Kolkata' };
     await read(
@@ -125,7 +125,7 @@ describe('what the night shift reads', () => {
     );
   });
 
-  it('is of whom there is no activity, where others have some', async () => {
+  it('names the athlete without activities when others have some', async () => {
     await read('/activities?athleteId=424242', async (page) => {
       await page.getByText('No activity of this athlete is stored.').waitFor();
     });
@@ -135,11 +135,11 @@ describe('what the night shift reads', () => {
   });
 });
 
-describe('what is long, or read on a phone', () => {
+describe('long text, and a phone’s screen', () => {
   const LONG = 'Wolfeschlegelsteinhausenbergerdorff'.repeat(3);
   const onPhone = { viewport: NARROW };
 
-  it('stays on the screen: a name, and why an athlete must connect again', async () => {
+  it('fits: a name, and why an athlete must reconnect', async () => {
     const athleteId = await rig.connectAthlete(LONG);
     await rig.service.database.query(
       `UPDATE athlete SET state = 'reconnect', state_detail = $2 WHERE athlete_id = $1`,
@@ -155,14 +155,14 @@ describe('what is long, or read on a phone', () => {
     await read(
       `/athletes/${athleteId}`,
       async (page) => {
-        await page.getByText('They must connect again').or(page.getByText('the provider answered')).first().waitFor();
+        await page.getByText('they must reconnect').or(page.getByText('the provider answered')).first().waitFor();
         expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
       },
       onPhone,
     );
   });
 
-  it('has each id in one piece, and of each change who made it and to whom', async () => {
+  it('keeps each id in one piece, and shows who made each change and for which athlete', async () => {
     const athleteId = await rig.connectAthlete('Cleo Walker');
     await rig.admin('/api/admin/webhooks', { method: 'POST', body: '{}' });
     const { id } = await rig.simulator.createActivityAndNotify(athleteId);

@@ -83,7 +83,7 @@ describe('the console', () => {
     60_000,
   );
 
-  it('is under 100 KB at the first view', async () => {
+  it('loads less than 100 KB for the first view', async () => {
     const page = await (await browser.newContext()).newPage();
     let bytes = 0;
     page.on('response', async (response) => {
@@ -96,7 +96,7 @@ describe('the console', () => {
     await page.context().close();
   });
 
-  it('asks for a token, refuses a wrong one, and forgets the right one at sign-out', async () => {
+  it('requires a token, refuses a wrong one, and forgets the right one at sign-out', async () => {
     const context = await browser.newContext();
     const page = await context.newPage();
     await page.goto(`${rig.service.url}/admin/audit`);
@@ -112,14 +112,14 @@ describe('the console', () => {
     await context.close();
   });
 
-  it('shows everything and offers no change to the read-only token', async () => {
+  it('shows everything and offers no changes to the read-only token', async () => {
     await withConsole({ token: READ_TOKEN, at: `/jobs/${failedJobId}` }, async ({ page }) => {
-      await page.getByText('Signed in to look only').waitFor();
+      await page.getByText('Signed in read-only').waitFor();
       await page.getByText('Failed for good').first().waitFor();
       expect(await page.locator('#view').getByRole('button').count()).toBe(0);
       await page.getByRole('link', { name: 'Subscriptions' }).click();
       await page.getByText('nothing needs doing').waitFor();
-      expect(await page.locator('#view').getByRole('button').allTextContents()).toEqual(['Examine again']);
+      expect(await page.locator('#view').getByRole('button').allTextContents()).toEqual(['Re-run checks']);
     });
   });
 
@@ -136,7 +136,7 @@ describe('the console', () => {
     });
   });
 
-  it('is used by keyboard alone: skips to the view, opens it, and moves the focus to its heading', async () => {
+  it('works with the keyboard alone: skips to the view, opens it, and moves the focus to its heading', async () => {
     await withConsole({}, async ({ page }) => {
       await page.getByText('All is well').waitFor();
       await page.keyboard.press('Tab');
@@ -187,7 +187,7 @@ describe('live', () => {
     });
   });
 
-  it('rests while paused, gives up the read that was under way, and catches up when it follows again', async () => {
+  it('freezes while paused, aborts the current read, and catches up when it follows again', async () => {
     await withConsole({ at: '/activities' }, async ({ page }) => {
       await page.getByText('Live', { exact: true }).waitFor();
       await page.getByRole('listitem').first().waitFor();
@@ -212,7 +212,7 @@ describe('live', () => {
     });
   });
 
-  it('connects again by itself after the service has been away', async () => {
+  it('reconnects automatically after the service was unreachable', async () => {
     const replica = await rig.startReplica({ PORT: '0' });
     const opened = await openConsole(browser, replica.url, { at: '/jobs' });
     await opened.page.getByText('Live', { exact: true }).waitFor();

@@ -16,7 +16,7 @@ export interface Failure {
 /**
  * Runs the history of one seed and checks each step against the model.
  * @param options.together pairs of operations run at the same time; the order in which they committed is whichever
- * explains what came of both. Their interleaving is the database's own and may differ when a seed is run again
+ * explains the results of both. Their interleaving is the database's own and may differ when a seed is run again
  * @param options.shrink false reports the history as it was drawn
  * @returns the failure, if any
  */

@@ -41,7 +41,7 @@ interface Call {
   end: number;
 }
 
-/** A history that cannot be: the service has broken a promise. */
+/** An impossible history: the service has broken a promise. */
 export class Violation extends Error {
   override name = 'Violation';
 }
@@ -104,7 +104,7 @@ export class Model {
         return;
       case 'crash':
         this.#dead.add(happened.processId);
-        // What a process called for ends with it.
+        // A process's calls end with it.
         for (const call of this.#calls)
           if (call.processId === happened.processId) call.end = Math.min(call.end, happened.at);
         return;
@@ -231,7 +231,7 @@ export class Model {
     }
     request.holder = undefined;
     if (settlement.kind === 'release') {
-      must(result === 'put_back', `a released job is put back, not ${result}`);
+      must(result === 'put_back', `a released job is put_back, not ${result}`);
       request.failures += 1;
       if (settlement.throttle?.waitMs !== undefined)
         this.#blockedUntil = Math.max(this.#blockedUntil, at + settlement.throttle.waitMs);
@@ -310,7 +310,7 @@ export class Model {
       must(row.waiting === (isOpen && !request.holder), `${what} waits exactly while it is open and not held`);
       must(
         row.hasMoved === (request.holder !== undefined && request.asked > request.holder.answers),
-        `${what} runs once more exactly when it was requested again during its run`,
+        `${what} runs again exactly when it was requested again during its run`,
       );
       must(!row.waiting || row.hasDueLane, `${what} waits in a lane that is looked at when it is due`);
       must(row.processId === (request.holder?.held.processId ?? null), `${what} names the process that runs it`);

@@ -37,7 +37,7 @@ const place = fc
   .tuple(activityId, fc.nat({ max: 9 }), fc.constantFrom(...ATHLETES))
   .map(([id, luck, other]) => ({ activityId: id, athleteId: luck === 0 ? other : ownerOf(id) }));
 
-// Few times, so that events repeat one another, come too late, or lie ahead.
+// Few distinct times, so that events repeat one another, come too late, or lie in the future.
 const event = fc
   .tuple(
     place,

@@ -11,7 +11,7 @@ export interface State {
     attempts: number;
     /** Which process runs it, by its claim. */
     processId: number | null;
-    /** A waiting job's lane will be looked at. */
+    /** A waiting job's lane will be checked. */
     hasDueLane: boolean;
     failures: number;
     /** It was requested again after the claim. */
@@ -21,7 +21,7 @@ export interface State {
   orphans: number;
   activities: { activityId: string; athleteId: string; name: string }[];
   tombstones: string[];
-  /** Calls that the budget has counted in the running window. */
+  /** Calls that the budget has counted in the current window. */
   used: number;
 }
 

@@ -36,7 +36,7 @@ export interface HeldRun {
   at: number;
 }
 
-/** An operation with what came of it, at a time of the history. */
+/** An operation with its result, at a time of the history. */
 export type Happened = { at: number } & (
   | { what: 'nothing' }
   | { what: 'event'; operation: Operation & { do: 'event' }; result: AcceptResult['result'] }
@@ -56,9 +56,9 @@ export type Happened = { at: number } & (
   | { what: 'delete'; activityId: string; deleted: boolean }
 );
 
-/** The queue on a real database, with workers that a history plays; its time stands still until it is moved. */
+/** The queue on a real database, with workers that a history plays; its clock is frozen until it is moved. */
 export interface World {
-  /** Begins a new history: nothing was ever requested. */
+  /** Starts a new history: nothing was ever requested. */
   reset(): Promise<void>;
   perform(operation: Operation): Promise<Happened[]>;
   /** Settles what is in the workers' hands with 'found', rescues the dead, claims and waits, until nothing is left. */

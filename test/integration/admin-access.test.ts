@@ -66,7 +66,7 @@ describe('every endpoint of the admin interface', () => {
     );
   });
 
-  it('is called for real in docs/api.md (npm run docs:api writes it)', async () => {
+  it('is called in docs/api.md (npm run docs:api writes it)', async () => {
     const page = await readFile(new URL('../../docs/api.md', import.meta.url), 'utf8');
     const described = description.operations.map(({ method, path }) => `${method} ${path}`);
     const shown = [...page.matchAll(/^### (.+)$/gm)].map((match) => match[1]);
@@ -75,7 +75,7 @@ describe('every endpoint of the admin interface', () => {
     );
   });
 
-  it('is closed without a token and with a wrong one: 401', async () => {
+  it('refuses a missing or wrong token: 401', async () => {
     for (const [n, { method, path }] of admin().entries())
       for (const headers of [
         {},
@@ -90,7 +90,7 @@ describe('every endpoint of the admin interface', () => {
       }
   });
 
-  it('lets the read token look, and change nothing: 403', async () => {
+  it('allows the read token to read, but not to change: 403', async () => {
     for (const { method, path } of admin().filter(({ method }) => method !== 'GET')) {
       const response = await send(rig, method, concrete(path), { authorization: `Bearer ${READ_TOKEN}` });
       expect([method, path, response.status]).toEqual([method, path, 403]);
@@ -101,7 +101,7 @@ describe('every endpoint of the admin interface', () => {
     await jobs.arrayBuffer();
   });
 
-  it('refuses other methods with 405 and says which there are', async () => {
+  it('refuses other methods with 405 and lists the allowed ones', async () => {
     for (const path of new Set(description.operations.map((one) => one.path))) {
       const known = description.operations.filter((one) => one.path === path).map(({ method }) => method);
       const response = await send(rig, 'PUT', concrete(path), { authorization: `Bearer ${ADMIN_TOKEN}` });
@@ -143,7 +143,7 @@ describe('every endpoint of the admin interface', () => {
       );
       expect([method, path, response.status]).toEqual([method, path, 400]);
       expect(await problemOf(response)).toMatchObject({
-        errors: expect.arrayContaining([{ field: 'query.nonsense', message: 'is not known here' }]),
+        errors: expect.arrayContaining([{ field: 'query.nonsense', message: 'is unknown' }]),
       });
     }
   });
@@ -165,7 +165,7 @@ describe('every endpoint of the admin interface', () => {
     }
   });
 
-  it('tells a body that is not there from one of another type', async () => {
+  it('distinguishes a missing body from one of another type', async () => {
     const { hostname, port } = new URL(rig.service.url);
     for (const path of ['/api/admin/activity-jobs', '/api/provider/webhook']) {
       // As curl sends it: no length, where fetch says that it is 0.
@@ -179,7 +179,7 @@ describe('every endpoint of the admin interface', () => {
     }
   });
 
-  it('is 404 where there is nothing', async () => {
+  it('answers 404 for what does not exist', async () => {
     const response = await send(rig, 'GET', '/api/admin/nothing', { authorization: `Bearer ${ADMIN_TOKEN}` });
     expect((await problemOf(response)).status).toBe(404);
   });

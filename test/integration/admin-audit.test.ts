@@ -14,7 +14,7 @@ const send = (method: string, path: string, headers: Record<string, string> = {}
   fetch(`${rig.service.url}${path}`, { method, headers, ...(body === undefined ? {} : { body }) });
 
 describe('the audit', () => {
-  it('tells who changed what, with what result, and never a secret', async () => {
+  it('records who changed what with which result, and never a secret', async () => {
     const newest = async (count: number) => (await ask(rig, 'GET', `/api/admin/audit?limit=${count}`)).body.entries;
     const { body: job } = await ask(rig, 'POST', '/api/admin/activity-jobs', { activityId: '9100', athleteId: '9' });
     await ask(rig, 'POST', '/api/admin/activity-jobs/999999/retry');
@@ -38,7 +38,7 @@ describe('the audit', () => {
     expect(JSON.stringify(await newest(200))).not.toMatch(/a-secret-of-ours|admin-token/);
   });
 
-  it('tells whose list was asked for, from when, and as which sync', async () => {
+  it('records whose list was requested, from when, and as which sync', async () => {
     const athleteId = await rig.connectAthlete();
     const { body: of } = await ask(rig, 'POST', `/api/admin/athletes/${athleteId}/sync`, { after: 1_735_689_600 });
     const { body: all } = await ask(rig, 'POST', '/api/admin/sync', {});
@@ -52,7 +52,7 @@ describe('the audit', () => {
     ]);
   });
 
-  it('keeps nobody from the athlete whom a change concerned', async () => {
+  it('does not block the athlete whom a change concerns', async () => {
     const { database } = rig.service;
     await ask(rig, 'POST', '/api/admin/activity-jobs', { activityId: '9200', athleteId: '92' });
     const id = await beginAuditEntry(database, { who: 'admin', action: 'POST /api/admin/activity-jobs', detail: {} });
@@ -65,7 +65,7 @@ describe('the audit', () => {
     });
   });
 
-  it('notes sessions, and changes made in one', async () => {
+  it('records sessions, and changes made in one', async () => {
     const begun = await send(
       'POST',
       '/api/admin/session',

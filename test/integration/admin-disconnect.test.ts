@@ -37,7 +37,7 @@ describe('DELETE /api/admin/athletes/{id}', () => {
     return [...counts, events, named].reduce((sum, rows) => sum + rows.length, 0);
   };
 
-  it('tells the provider and erases everything, the audit’s particulars included', async () => {
+  it('notifies the provider and erases everything, the audit’s details included', async () => {
     const owner = await rig.connectAthlete('Leaver');
     const { id } = await rig.simulator.createActivityAndNotify(owner);
     await rig.untilJob(id, (job) => job.status === 'done');
@@ -55,7 +55,7 @@ describe('DELETE /api/admin/athletes/{id}', () => {
     );
   });
 
-  it('leaves no particulars of a change in the audit that ends only after it', async () => {
+  it('leaves no details in the audit of a change that ends after it', async () => {
     const owner = await rig.connectAthlete('Leaver');
     const { database } = rig.service;
     const audit = createAudit(database, createSilentLogger());
@@ -81,7 +81,7 @@ describe('DELETE /api/admin/athletes/{id}', () => {
     ]);
   });
 
-  it('erases also when the provider cannot be told', async () => {
+  it('erases also when the provider cannot be notified', async () => {
     const owner = await rig.connectAthlete('Unheard');
     rig.simulator.revoke(owner);
     const answer = await ask(rig, 'DELETE', `/api/admin/athletes/${owner}`);
@@ -92,7 +92,7 @@ describe('DELETE /api/admin/athletes/{id}', () => {
   it.each([
     ['that was changed', `${createSecretBox([ENCRYPTION_KEY]).prefix}${'A'.repeat(60)}`],
     ['of a key that is gone', createSecretBox(['cd'.repeat(32)]).seal('token')],
-  ])('erases also an athlete with a stored token %s, which cannot be given back', async (_case, sealed) => {
+  ])('erases also an athlete with a stored token %s, which cannot be revoked', async (_case, sealed) => {
     const owner = await rig.connectAthlete('Undecipherable');
     await rig.service.database.query('UPDATE athlete SET access_token = $2, refresh_token = $2 WHERE athlete_id = $1', [
       owner,

@@ -30,7 +30,7 @@ afterEach(async () => {
 afterAll(() => rig.close());
 
 describe('GET /api/admin/events', () => {
-  it('greets each viewer with everything, whatever it saw last', async () => {
+  it('sends each new viewer everything, whatever it saw last', async () => {
     const reader = await look(READ_TOKEN, { 'last-event-id': '12345' });
     await greeted(reader);
     expect(reader.text).toMatch(/^retry: [0-9]+\n\n/);
@@ -56,7 +56,7 @@ describe('GET /api/admin/events', () => {
     );
   });
 
-  it('gathers what happens: at most four rounds a second reach a viewer', async () => {
+  it('batches events: at most four rounds a second reach a viewer', async () => {
     const reader = await look();
     const from = await greeted(reader);
     const startedAt = performance.now();
@@ -67,7 +67,7 @@ describe('GET /api/admin/events', () => {
     expect(reader.events.slice(from).filter(({ event }) => event === 'webhook').length).toBeLessThanOrEqual(rounds);
   });
 
-  it('tells of athletes, of the budget and of deleted activities', async () => {
+  it('announces athletes, the budget and deleted activities', async () => {
     const { id } = await rig.simulator.createActivityAndNotify(athleteId);
     await rig.untilJob(id, (job) => job.status === 'done');
     const reader = await look();
@@ -87,7 +87,7 @@ describe('GET /api/admin/events', () => {
     );
   });
 
-  it('costs one LISTEN connection, however many look on', async () => {
+  it('costs one LISTEN connection, however many viewers there are', async () => {
     const readers = await Promise.all(Array.from({ length: 50 }, () => look()));
     const before = await Promise.all(readers.map(greeted));
     const [row] = await rig.service.database.query<{ listeners: number }>(
@@ -104,7 +104,7 @@ describe('GET /api/admin/events', () => {
     await response.arrayBuffer();
   });
 
-  it('ends when the service stops, and holds up no stop', async () => {
+  it('ends when the service stops, and does not delay the stop', async () => {
     const replica = await rig.startReplica({ SERVICE_ROLES: 'web' });
     const reader = await look(ADMIN_TOKEN, {}, replica.url);
     await greeted(reader);

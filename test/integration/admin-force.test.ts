@@ -16,7 +16,7 @@ const FORCE = '/api/admin/activity-jobs/force';
 const callsFor = (id: string) => rig.simulator.calls.filter(({ path }) => path.endsWith(`/activities/${id}`)).length;
 
 describe('POST /api/admin/activity-jobs/force', () => {
-  it('fetches what is stored again, leaves deletions alone, and says how many', async () => {
+  it('re-fetches stored activities, leaves deletions alone, and says how many', async () => {
     const { id: stored } = await rig.simulator.createActivityAndNotify(athleteId);
     const { id: deleted } = await rig.simulator.createActivityAndNotify(athleteId);
     for (const id of [stored, deleted]) await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
@@ -35,7 +35,7 @@ describe('POST /api/admin/activity-jobs/force', () => {
     expect(entries[0]).toMatchObject({ action: `POST ${FORCE}`, status: 200, detail: { forced: 1, status: 'done' } });
   });
 
-  it('wants a status, so that nobody spends a budget by mistake: 400', async () => {
+  it('requires a status, so that a mistake does not spend the budget: 400', async () => {
     const { status, body } = await ask(rig, 'POST', FORCE);
     expect(status).toBe(400);
     expect(body.errors[0].field).toBe('query.status');

@@ -77,7 +77,7 @@ describe('the gauges of the queue', () => {
         clocked,
         5000,
         async () => Number(await metric(first.url, 'activity_sync_oldest_due_thumbnail_age_seconds')) >= 10,
-        'the wait of a thumbnail that nobody draws',
+        'the wait of a thumbnail that no process draws',
       );
       expect(await metric(second.url, 'activity_sync_db_pool_connections{state="total"}')).toBeGreaterThan(0);
 

@@ -80,7 +80,7 @@ describe('DELETE /api/admin/activity-jobs', () => {
 });
 
 describe('POST /api/admin/activity-jobs/retry', () => {
-  it('opens all finished jobs again that fit, more than one batch, and says how many', async () => {
+  it('reopens all finished jobs that match, more than one batch, and says how many', async () => {
     const { database, boss } = rig.service;
     const requests = Array.from({ length: 1100 }, () => ({
       activityId: newId(),
@@ -104,7 +104,7 @@ describe('POST /api/admin/activity-jobs/retry', () => {
     expect((await ask(rig, 'GET', `${JOBS}/count?athleteId=52&status=failed`)).body).toEqual({ count: 1 });
   });
 
-  it('opens one finished job again, with no attempts used', async () => {
+  it('reopens one finished job, with no attempts used', async () => {
     const { body } = await create({ activityId: newId(), athleteId: '53' });
     await finishJob(rig, body.id, 'notFound');
     expect(await ask(rig, 'POST', `${JOBS}/${body.id}/retry`)).toMatchObject({
@@ -114,7 +114,7 @@ describe('POST /api/admin/activity-jobs/retry', () => {
   });
 
   it.each(['', '?status=pending', '?status=working'])(
-    'refuses %p, since such jobs run by themselves',
+    'refuses %p, since such jobs run without a retry',
     async (query) => {
       const { status, body } = await ask(rig, 'POST', `${JOBS}/retry${query}`);
       expect(status).toBe(400);
@@ -122,7 +122,7 @@ describe('POST /api/admin/activity-jobs/retry', () => {
     },
   );
 
-  it('answers 404 for a job that there is not', async () => {
+  it('answers 404 for a job that does not exist', async () => {
     expect((await ask(rig, 'POST', `${JOBS}/999999999/retry`)).status).toBe(404);
   });
 });
@@ -143,7 +143,7 @@ describe('the kept counts', () => {
     expect(await database.query(kept)).toEqual(await database.query(counted));
   });
 
-  it('are none once the jobs are truncated, though they are being folded just then', async () => {
+  it('are zero once the jobs are truncated, even during folding', async () => {
     const { database } = rig.service;
     await request(rig, newId(), '62', 'polling');
     const truncating = await database.transaction(async (tx) => {

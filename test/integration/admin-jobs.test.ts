@@ -57,14 +57,14 @@ describe('POST /api/admin/activity-jobs', () => {
       expect(new Date(body[field]).toISOString()).toBe(body[field]);
   });
 
-  it('takes manual for the reason and no force unless told otherwise', async () => {
+  it('defaults to the reason manual, without force', async () => {
     expect((await create({ activityId: newId(), athleteId: '11' })).body).toMatchObject({
       reason: 'manual',
       force: false,
     });
   });
 
-  it('answers 200 with the job that stands, made stronger', async () => {
+  it('answers 200 with the existing job and its stronger reason', async () => {
     const activityId = newId();
     const first = await create({ activityId, athleteId: '11', reason: 'polling' });
     const second = await create({ activityId, athleteId: '11', force: true });
@@ -72,7 +72,7 @@ describe('POST /api/admin/activity-jobs', () => {
     expect(second.body).toMatchObject({ id: first.body.id, reason: 'manual', force: true });
   });
 
-  it('answers 201 when a finished job is open again, with the same id', async () => {
+  it('answers 201 when a finished job is reopened, with the same id', async () => {
     const activityId = newId();
     const first = await create({ activityId, athleteId: '11' });
     await finishJob(rig, first.body.id, 'stored');
@@ -141,7 +141,7 @@ describe('GET /api/admin/activity-jobs', () => {
     expect(await list(`activityId=${body.job.activityId}`)).toEqual([manual]);
   });
 
-  it('shows what a status filter shows with every other filter, and without', async () => {
+  it('shows the same jobs for a status with and without other filters', async () => {
     for (const filter of ['', 'athleteId=21', 'reason=polling', 'athleteId=21&reason=polling'])
       for (const status of ['pending', 'working', 'done', 'failed']) {
         const all = (await ask(rig, 'GET', `${JOBS}?limit=200&${filter}`)).body.jobs;
@@ -186,7 +186,7 @@ describe('GET /api/admin/activity-jobs', () => {
 });
 
 describe('GET /api/admin/activity-jobs/{id}', () => {
-  it('shows the deliveries behind a job, and that it waits for its turn', async () => {
+  it('shows the deliveries behind a job, and that it waits for a worker', async () => {
     const object_id = newId();
     const event_time = 1_700_000_000;
     for (const aspect_type of ['create', 'create', 'update'])
@@ -230,7 +230,7 @@ describe('GET /api/admin/activity-jobs/{id}', () => {
     expect(await why()).toMatchObject({ cause: 'cooldown' });
   });
 
-  it('answers 404 for a job that there is not', async () => {
+  it('answers 404 for a job that does not exist', async () => {
     expect((await ask(rig, 'GET', `${JOBS}/999999999`)).status).toBe(404);
   });
 });

@@ -25,7 +25,7 @@ async function untilOverview(fits: (body: Awaited<ReturnType<typeof overview>>) 
 }
 
 describe('GET /api/admin/overview and /api/admin/history', () => {
-  it('show what was done, how fast, and since when the provider fails', async () => {
+  it('show what was done, how fast, and since when the provider has been failing', async () => {
     const athleteId = await rig.connectAthlete();
     const { id } = await rig.simulator.createActivityAndNotify(
       athleteId,
@@ -81,7 +81,7 @@ describe('GET /api/admin/overview and /api/admin/history', () => {
 });
 
 describe('a percentile in the history', () => {
-  it('has no more digits than it means', async () => {
+  it('has no more digits than are significant', async () => {
     await rig.service.database.query(
       `INSERT INTO history (minute, measure, bucket, n)
        SELECT date_trunc('minute', sync_now()) - interval '10 minutes', 'wait:manual', bucket, n
@@ -94,7 +94,7 @@ describe('a percentile in the history', () => {
 });
 
 describe('the history of a process that stops', () => {
-  it('has the runs that it let end', async () => {
+  it('contains the runs that finished during the stop', async () => {
     const stopping = await startRig({ env: { SERVICE_ROLES: 'web,fetch' } });
     const athleteId = await stopping.connectAthlete();
     const { id } = stopping.simulator.addActivity(athleteId);

@@ -127,7 +127,7 @@ describe('GET /api/admin/activities', () => {
     expect(await polylineOf(await store({ kind: 'indoor' }))).toBeNull();
   });
 
-  it('gives the picture with an ETag, and 304 to whoever has it', async () => {
+  it('serves the picture with an ETag, and 304 to a client that has it', async () => {
     const id = await store();
     await untilThumbnail(rig, id);
     const { thumbnail } = (await ask(rig, 'GET', `/api/admin/activities/${id}`)).body;
@@ -158,7 +158,7 @@ describe('the ledger', () => {
   const now = () => Math.floor(Date.now() / 1000);
   const list = async (query: string) => (await ask(rig, 'GET', `/api/admin/webhook-events?${query}`)).body.events;
 
-  it('says how often an event was delivered and what came of it', async () => {
+  it('says how often an event was delivered, and its result', async () => {
     const id = await store();
     const at = now() + 5;
     for (let delivery = 0; delivery < 3; delivery += 1) await rig.post(event(id, at));
@@ -195,7 +195,7 @@ describe('the ledger', () => {
     );
   });
 
-  it('replays a delivery: the activity is fetched whatever is stored', async () => {
+  it('replays a delivery: the activity is fetched even if it is stored', async () => {
     const id = await store();
     rig.simulator.updateActivity(id, { name: 'Renamed silently' });
     const [entry] = await list(`activityId=${id}`);
@@ -205,7 +205,7 @@ describe('the ledger', () => {
     expect((await ask(rig, 'GET', `/api/admin/activities/${id}`)).body.name).toBe('Renamed silently');
   });
 
-  it('replays a deletion: the activity goes, even where newer events came since', async () => {
+  it('replays a deletion: the activity is removed, even if newer events have arrived since', async () => {
     const id = await store();
     const gone = () => rig.simulator.faults.add({ kind: 'status', status: 404, match: { activityId: id } });
     const first = gone();
@@ -221,7 +221,7 @@ describe('the ledger', () => {
     expect((await ask(rig, 'GET', `/api/admin/activities/${id}`)).status).toBe(404);
   });
 
-  it('answers 404 for an event that there is not', async () => {
+  it('answers 404 for an event that does not exist', async () => {
     expect((await ask(rig, 'POST', '/api/admin/webhook-events/999999/replay')).status).toBe(404);
     expect((await ask(rig, 'GET', '/api/admin/webhook-events/999999')).status).toBe(404);
   });

@@ -32,7 +32,7 @@ describe('a job in backoff', () => {
     ]);
     expect(body.whyNotSooner).toEqual({ cause: 'backoff', until: waiting.nextRunAt.toISOString() });
     expect(waiting.nextRunAt.getTime()).toBeGreaterThan(Date.now() + 20_000);
-    // A dear count is made anew at most a twentieth of the time.
+    // An expensive count runs at most a twentieth of the time.
     let waits: { backoff: number };
     do waits = (await ask(rig, 'GET', '/api/admin/budget')).body.waiting;
     while (waits.backoff !== 1);

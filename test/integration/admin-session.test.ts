@@ -38,7 +38,7 @@ describe('a browser session', () => {
     return answer.status;
   };
 
-  it('is over when it is signed out: a copy of its cookie is worth nothing, on no replica', async () => {
+  it('ends with the sign-out: a copy of its cookie is invalid on every replica', async () => {
     const replica = await rig.startReplica();
     const [first, second] = [cookieOf(await signIn(ADMIN_TOKEN)), cookieOf(await signIn(ADMIN_TOKEN))];
     expect([await accessOf(first), await accessOf(first, replica)]).toEqual([200, 200]);
@@ -60,7 +60,7 @@ describe('a browser session', () => {
     expect(JSON.stringify(rows)).not.toContain(Buffer.from(id, 'base64url').toString('base64'));
   });
 
-  it('changes something only from our own pages', async () => {
+  it('can change things only from our own pages', async () => {
     const cookie = cookieOf(await signIn(ADMIN_TOKEN));
     const create = async (headers: Record<string, string>) => {
       const body = JSON.stringify({ activityId: '9001', athleteId: '9' });
@@ -94,7 +94,7 @@ describe('a browser session', () => {
     }
   });
 
-  it('of the read token may only look', async () => {
+  it('of the read token is read-only', async () => {
     const cookie = cookieOf(await signIn(READ_TOKEN));
     expect(await (await send(rig, 'GET', '/api/admin/session', { cookie })).json()).toEqual({ access: 'read' });
     const change = await send(rig, 'DELETE', '/api/admin/activity-jobs?status=done', {
@@ -105,7 +105,7 @@ describe('a browser session', () => {
     await change.arrayBuffer();
   });
 
-  it('is not begun by a body of unknown fields, of which the answer names twenty, with short names', async () => {
+  it('is not started by a body of unknown fields, of which the answer names twenty, with short names', async () => {
     const fields = [...Array.from({ length: 5000 }, (_unused, n) => `k${n}`), 'x'.repeat(500)].reverse();
     const body = JSON.stringify({ token: 'x', ...Object.fromEntries(fields.map((field) => [field, 1])) });
     const answer = await send(rig, 'POST', '/api/admin/session', { 'content-type': 'application/json' }, body);
@@ -115,12 +115,12 @@ describe('a browser session', () => {
     const { errors } = JSON.parse(text) as { errors: { field: string; message: string }[] };
     expect(errors).toHaveLength(20);
     expect(errors.slice(0, 2)).toEqual([
-      { field: `body.${'x'.repeat(195)}…`, message: 'is not known here' },
-      { field: 'body.k4999', message: 'is not known here' },
+      { field: `body.${'x'.repeat(195)}…`, message: 'is unknown' },
+      { field: 'body.k4999', message: 'is unknown' },
     ]);
   });
 
-  it('that is not begun is answered with the way to sign in, in the console and with the plain form', async () => {
+  it('that cannot be started is answered with how to sign in, in the console and the plain form', async () => {
     const own = { 'sec-fetch-site': 'same-origin', 'content-type': 'application/x-www-form-urlencoded' };
     for (const refused of [await signIn('wrong'), await send(rig, 'POST', '/sign-in', own, 'token=wrong')]) {
       await refused.arrayBuffer();

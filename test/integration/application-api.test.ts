@@ -69,7 +69,7 @@ describe('an application’s token', () => {
     expect((await ask(rig, 'DELETE', `/api/admin/api-tokens/${created.id}`)).status).toBe(404);
   });
 
-  it('opens nothing of the operator’s, and one that may read changes nothing', async () => {
+  it('opens none of the operator’s endpoints, and one with the scope read changes nothing', async () => {
     expect((await app.call('GET', '/api/admin/athletes')).status).toBe(401);
     const returnUrl = 'https://app.example.com/';
     const body = { externalId: 'u', returnUrl };
@@ -79,7 +79,7 @@ describe('an application’s token', () => {
     expect((await fetch(`${rig.service.url}/api/v1/changes`)).status).toBe(401);
   });
 
-  it('may send so many requests a minute, which the headers say', async () => {
+  it('is limited to a number of requests a minute, which the headers show', async () => {
     const replica = await rig.startReplica({ SERVICE_ROLES: 'web', API_RATE_LIMIT: '3' });
     const get = (token: string) =>
       fetch(`${replica.url}/api/v1/athletes`, { headers: { authorization: `Bearer ${token}` } });
@@ -118,7 +118,7 @@ describe('a connect link', () => {
     const comeBack = async (cookie: string) => {
       const headers = { cookie, accept: 'text/html' };
       const response = await fetch(`${rig.service.url}${back.pathname}${back.search}`, { headers });
-      const again = /href="([^"]+)">connect again/.exec(await response.text())?.[1];
+      const again = /href="([^"]+)">reconnect/.exec(await response.text())?.[1];
       return { status: response.status, again };
     };
     rig.simulator.faults.add({ kind: 'status', status: 500, match: { path: /oauth\/token/ } });
@@ -187,7 +187,7 @@ describe('the application’s copy', () => {
       expect((await reader.call('GET', `/api/v1/${path}`)).status).toBe(404);
   });
 
-  it('is there in SQL too, for a role that may read it and nothing else', async () => {
+  it('is available in SQL too, for a role that may read it and nothing else', async () => {
     const { athleteId } = await connectBy(await linkFor('user-5'));
     const { id } = await rig.simulator.createActivityAndNotify(athleteId, { name: 'In SQL' });
     await untilThumbnail(rig, id);
@@ -213,7 +213,7 @@ describe('the application’s copy', () => {
       ).rejects.toThrow('permission denied');
   });
 
-  it('is described: every answer fits the OpenAPI document', async () => {
+  it('is described: every answer matches the OpenAPI document', async () => {
     const description = await readDescription(rig);
     const { athletes } = (await app.call('GET', '/api/v1/athletes')).body;
     const requests: [method: string, path: string, body?: object][] = [
@@ -283,7 +283,7 @@ describe('the audit', () => {
     expect(JSON.stringify(entries)).not.toContain(app.token);
   });
 
-  it('keeps of the erasure of an athlete who asked for it, and what asked, but not whom', async () => {
+  it('keeps that an athlete was erased and which application asked, but not the athlete’s id', async () => {
     const [first, second] = [await rig.connectAthlete(), await rig.connectAthlete()];
     expect((await ask(rig, 'DELETE', `/api/v1/athletes/${first}`)).status).toBe(200);
     const erased = { action: 'DELETE /api/v1/athletes/:id', target: null, status: 200 };

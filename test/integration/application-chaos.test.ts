@@ -2,7 +2,7 @@ import { expect, it } from '@jest/globals';
 import { runApplicationChaos } from '../support/application-chaos.ts';
 import { createTestDatabase } from '../support/database.ts';
 
-it('an application is told of every change, in each athlete’s order, while it and the service are killed', async () => {
+it('an application receives every change, in each athlete’s order, while it and the service are killed', async () => {
   const database = await createTestDatabase();
   try {
     const result = await runApplicationChaos({

@@ -36,7 +36,7 @@ describe("pg-boss's own maintenance, on the service's connections", () => {
   const stateOf = async (id: string) =>
     (await database.query<{ state: string }>('SELECT state::text FROM pgboss.job WHERE id = $1', [id]))[0]?.state;
 
-  it('takes back a thumbnail job whose worker died', async () => {
+  it('reclaims a thumbnail job whose worker died', async () => {
     await boss.send(THUMBNAIL_QUEUE, { activityId: '1' }, { singletonKey: '1' });
     const [job] = await boss.fetch(THUMBNAIL_QUEUE);
     await database.query("UPDATE pgboss.job SET started_on = now() - interval '10 minutes' WHERE id = $1", [job?.id]);
@@ -81,8 +81,8 @@ describe("pg-boss's daily maintenance", () => {
   });
 });
 
-describe('a last attempt that nobody took back within a day, since no fetch worker ran', () => {
-  it('has failed once a fetch worker runs again, and is not lost from sight', async () => {
+describe('a last attempt that was not rescued within a day, since no fetch worker ran', () => {
+  it('fails once a fetch worker runs again, and stays visible', async () => {
     const rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
     try {
       rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
@@ -110,7 +110,7 @@ describe('a last attempt that nobody took back within a day, since no fetch work
 });
 
 describe("an error in pg-boss's own maintenance", () => {
-  it('is counted, so that an alert tells of it', async () => {
+  it('is counted, so that an alert fires', async () => {
     const rig = await startClockedRig({ SERVICE_ROLES: 'web,fetch' });
     try {
       // One table, so one lock: renamed in the job table and its partitions, it may meet pg-boss's start in a deadlock.

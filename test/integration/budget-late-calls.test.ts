@@ -35,7 +35,7 @@ describe('a call that was granted and has not left in time', () => {
     expect(await used()).toBe(100);
   });
 
-  it('is taken anew where it could count in the next window', async () => {
+  it('is taken again where it could count in the next window', async () => {
     const grantedAt = await grantAt(MINUTE_MS);
     expect(await renewAt(WINDOW_MS - TURN_MS, grantedAt)).toBeUndefined();
     expect(await used()).toBe(2);
@@ -43,7 +43,7 @@ describe('a call that was granted and has not left in time', () => {
     expect(await used()).toBe(1);
   });
 
-  it('is taken anew in a later window, or waits for one', async () => {
+  it('is taken again in a later window, or waits for one', async () => {
     const grantedAt = await grantAt(MINUTE_MS);
     expect(await renewAt(WINDOW_MS + MINUTE_MS, grantedAt)).toBeUndefined();
     expect(await used()).toBe(1);
@@ -57,7 +57,7 @@ describe('a call that was granted and has not left in time', () => {
     expect(await used()).toBe(1);
   });
 
-  it('waits like every other after a 429', async () => {
+  it('waits like every other call after a 429', async () => {
     const grantedAt = await grantAt(MINUTE_MS);
     const until = await rig.budget.block(5 * MINUTE_MS, 'The provider answered HTTP 429');
     expect(await renewAt(2 * MINUTE_MS, grantedAt)).toEqual(until);
@@ -98,7 +98,7 @@ describe('a call that was granted and has not left in time', () => {
   });
 });
 
-describe('a token refresh that takes longer than a grant is good for', () => {
+describe('a token refresh that outlives its grant', () => {
   let rig: Rig;
   afterEach(() => rig.close());
 

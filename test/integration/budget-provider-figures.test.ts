@@ -25,7 +25,7 @@ describe('the provider’s usage figures', () => {
     expect(await rig.takeAll('webhook')).toBe(40);
   });
 
-  it('never give back what we have granted', async () => {
+  it('never return calls that we have granted', async () => {
     await rig.takeAll('webhook', 60);
     await rig.budget.correct(usage(2), 50);
     expect(await rig.takeAll('webhook')).toBe(40);
@@ -41,7 +41,7 @@ describe('the provider’s usage figures', () => {
     expect(await rig.takeAll('webhook')).toBe(100);
   });
 
-  it('are left alone when they may speak of another window', async () => {
+  it('are ignored when they may be about another window', async () => {
     await rig.goTo(WINDOW_MS + GUARD_MS + 100);
     await rig.budget.correct(usage(99), 5000); // left before the turn
     expect(await rig.takeAll('webhook', 50)).toBe(50);
@@ -96,7 +96,7 @@ describe('the provider’s usage figures', () => {
   });
 });
 
-describe('an answer 429', () => {
+describe('a 429', () => {
   it('stops every reason until its Retry-After is over', async () => {
     expect(await rig.budget.block(90_000, 'HTTP 429')).toEqual(at(MINUTE_MS + 90_000));
     for (const reason of ['webhook', 'manual', 'polling'] as const) {
@@ -107,7 +107,7 @@ describe('an answer 429', () => {
     expect(await rig.budget.take('webhook')).toBeUndefined();
   });
 
-  it('without one stops them until the window has turned', async () => {
+  it('without one stops them until the window rolls over', async () => {
     expect(await rig.budget.block(undefined, 'HTTP 429')).toEqual(at(WINDOW_MS + GUARD_MS));
   });
 

@@ -70,7 +70,7 @@ describe('the budget of a window', () => {
   });
 });
 
-describe('the turn of the window', () => {
+describe('the window rollover', () => {
   it('charges a call just before it to both windows', async () => {
     await rig.goTo(WINDOW_MS - GUARD_MS - LAG_MS);
     expect(await rig.takeAll('webhook', 30)).toBe(30);
@@ -89,7 +89,7 @@ describe('the turn of the window', () => {
   it('never lets more than capacity into a window of a provider whose clock is 2 s off', async () => {
     const random = seededRandom(7);
     const grants: number[] = [];
-    // Bursts around the turns, where clocks matter, and here and there between.
+    // Bursts around the rollovers, where clocks matter, and some in between.
     for (let turn = 1; turn <= 4; turn += 1) {
       const offsets = [-300_000, -4000, -3100, -2900, -2000, -1000, -1, 0, 500, 1999, 2000, 2600, 5000, 200_000];
       for (const offset of offsets) {
@@ -131,7 +131,7 @@ describe('a database clock that was a year ahead for a while', () => {
     ['half spent', () => rig.takeAll('webhook', 50)],
     ['a 429 closed', () => rig.budget.take('webhook').then(() => rig.budget.block(undefined, 'HTTP 429'))],
     ['whose day was spent', () => rig.budget.take('webhook').then(() => rig.budget.correct(DAILY, 10))],
-  ])('leaves no window of then behind, %s, that would be closed for a year', async (_case, spend) => {
+  ])('leaves no window from that time behind, %s, that would be closed for a year', async (_case, spend) => {
     await rig.goTo(AHEAD_MS);
     await spend();
     await rig.goTo(WINDOW_MS / 2);

@@ -40,7 +40,7 @@ const headers = (more: Record<string, string> = {}) => ({
 });
 
 describe('the feed of changes', () => {
-  it('tells of an athlete’s life and of each activity’s, once for each effect and in commit order', async () => {
+  it('announces each change of an athlete and of their activities once, in commit order', async () => {
     const start = await newest();
     const athleteId = await rig.connectAthlete('Ada Runner');
     const { id } = await rig.simulator.createActivityAndNotify(athleteId);
@@ -65,7 +65,7 @@ describe('the feed of changes', () => {
     expect(changes.map(({ cursor }) => Number(cursor))).toEqual(changes.map((_, n) => Number(start) + n + 1));
   });
 
-  it('keeps of an erased athlete nothing but athlete.disconnected', async () => {
+  it('keeps nothing of an erased athlete except athlete.disconnected', async () => {
     const start = await newest();
     const athleteId = await rig.connectAthlete('Bo Rider');
     const { id } = await rig.simulator.createActivityAndNotify(athleteId);
@@ -77,7 +77,7 @@ describe('the feed of changes', () => {
     expect(JSON.stringify(await changesAfter('0'))).not.toContain(id);
   });
 
-  it('shows a reader who comes between two commits no position before one that is still to come', async () => {
+  it('shows a reader between two commits no position ahead of one that is still to come', async () => {
     const start = await newest();
     let commit: () => void = () => undefined;
     const slow = record(
@@ -128,7 +128,7 @@ describe('the feed of changes', () => {
     ]);
   });
 
-  it('waits for news, and answers as soon as it comes', async () => {
+  it('waits for a change, and answers as soon as there is one', async () => {
     const start = await newest();
     const waiting = app.call('GET', `/api/v1/changes?after=${start}&wait=30`);
     const begun = performance.now();
@@ -137,7 +137,7 @@ describe('the feed of changes', () => {
     expect(performance.now() - begun).toBeLessThan(10_000);
   });
 
-  it('passes over other types and athletes, and moves its cursor past them', async () => {
+  it('skips other types and athletes, and moves its cursor past them', async () => {
     const start = await newest();
     await record('6');
     const { changes, nextCursor } = (await app.call('GET', `/api/v1/changes?after=${start}&types=athlete.connected`))
@@ -156,7 +156,7 @@ describe('the feed of changes', () => {
     expect(status).toBe(400);
   });
 
-  it('streams what is there and what comes, and resumes behind Last-Event-ID', async () => {
+  it('streams existing and new changes, and resumes behind Last-Event-ID', async () => {
     const start = await newest();
     await record('7');
     const stream = await readEvents(`${rig.service.url}/api/v1/changes?after=${start}`, headers());
@@ -197,7 +197,7 @@ describe('the feed of changes', () => {
   });
 
   /** Last in this file: it empties the feed. */
-  it('answers 410 to a cursor that is older than what is kept, with the way to resynchronise', async () => {
+  it('answers 410 to a cursor older than the retention, with how to resynchronise', async () => {
     const start = await newest();
     await record('10');
     await rig.service.database.query(`UPDATE change SET at = at - interval '31 days'`);

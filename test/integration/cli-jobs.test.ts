@@ -19,7 +19,7 @@ afterEach(async () => {
 });
 
 describe('sync', () => {
-  it('begins a sync and shows its progress to the end', async () => {
+  it('starts a sync and shows its progress to the end', async () => {
     const athleteId = await rig.connectAthlete();
     const ids = rig.simulator.addHistory(athleteId, 30).map(({ id }) => id);
     const { code, out, err } = await run(['sync', athleteId, '--wait']);
@@ -44,7 +44,7 @@ describe('sync', () => {
     );
     expect(await run(['sync', '--cancel', begun.id])).toMatchObject({
       code: 1,
-      err: expect.stringContaining('has ended already'),
+      err: expect.stringContaining('has already ended'),
     });
     expect(await run(['sync', '--follow', '99999'])).toMatchObject({
       code: 1,
@@ -80,18 +80,18 @@ describe('sync', () => {
     expect(await run(['sync', '424242'])).toMatchObject({ code: 1, err: 'Error: Athlete 424242 is not connected.\n' });
   });
 
-  it('notes the sync in the database where no service answers, for any 64-bit id, and a service begins it', async () => {
+  it('records the sync in the database when no service answers, for any 64-bit id, and a service starts it', async () => {
     const athleteId = await rig.connectAthlete();
     rig.simulator.addHistory(athleteId, 2);
     const { code, out, err } = await run(['sync', athleteId, '--wait'], await away());
-    expect(err).toContain('No service answers; the sync is noted in the database');
+    expect(err).toContain('No service answers; the sync is recorded in the database');
     expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('2/2 fetched · finished') });
     expect(await run(['sync', '--after', 'soon'], await away())).toMatchObject({ code: 2 });
     const toCome = ['sync', '--after', '2999-01-01'];
     expect(await run(toCome)).toMatchObject({ code: 2, err: 'Error: --after must not be in the future.\n' });
     expect(await run(toCome, await away())).toMatchObject({
       code: 2,
-      err: 'Error: 2999-01-01T00:00:00.000Z is still to come: no activity is newer.\n',
+      err: 'Error: 2999-01-01T00:00:00.000Z is in the future: no activity is newer.\n',
     });
     const [largest, tooLarge] = ['9223372036854775807', '9223372036854775808'];
     expect(await run(['sync', largest], await away())).toMatchObject({
@@ -132,13 +132,13 @@ describe('jobs', () => {
       code: 0,
       out: 'Deleted 1 job.\n',
     });
-    expect((await run(['jobs', 'list', '--activity', id])).out).toContain('No job fits.');
+    expect((await run(['jobs', 'list', '--activity', id])).out).toContain('No job matches.');
     expect(await run(['jobs', 'retry', '77777'])).toMatchObject({ code: 1, err: 'Error: There is no job 77777.\n' });
   });
 });
 
 describe('migrate', () => {
-  it('needs the database alone, and may be run again', async () => {
+  it('needs only the database, and can be repeated', async () => {
     const database = await createTestDatabase({ template: false });
     const environment = { DATABASE_URL: database.url };
     const first = await run(['migrate'], environment);

@@ -75,9 +75,9 @@ describe('the command line', () => {
   });
 
   it('ends with 2 when the admin token is not the service’s, and with 1 when no service answers', async () => {
-    expect(await run(['jobs', 'list'], { ...env, ADMIN_TOKEN: 'a-token-of-somebody-else' })).toMatchObject({
+    expect(await run(['jobs', 'list'], { ...env, ADMIN_TOKEN: 'a-token-of-another-service' })).toMatchObject({
       code: 2,
-      err: 'Error: The service does not accept this ADMIN_TOKEN. Set the one that the service runs with.\n',
+      err: 'Error: The service does not accept this ADMIN_TOKEN. Set the one that the service uses.\n',
     });
     expect(await run(['jobs', 'list'], await away())).toMatchObject({
       code: 1,
@@ -87,7 +87,7 @@ describe('the command line', () => {
 });
 
 describe('webhook', () => {
-  it('creates, lists, examines and removes the subscription through the running service', async () => {
+  it('creates, lists, checks and removes the subscription through the running service', async () => {
     const callbackUrl = `${env.NEXT_PUBLIC_BASE_URL}/api/provider/webhook`;
     expect(await run(['webhook', 'doctor'])).toMatchObject({ code: 1, out: expect.stringContaining('→ Create it') });
     const created = await run(['webhook', 'create', '--json']);
@@ -121,7 +121,7 @@ describe('webhook', () => {
     });
   });
 
-  it('asks the provider itself where no service answers, and records the subscription in the database', async () => {
+  it('calls the provider directly when no service answers, and records the subscription in the database', async () => {
     const callbackUrl = `${rig.service.url}/api/provider/webhook`;
     const environment = await away();
     const created = await run(['webhook', 'create', '--callback-url', callbackUrl], environment);
@@ -142,7 +142,7 @@ describe('webhook', () => {
   });
 
   it('says when it cannot record what it did', async () => {
-    const environment = await away({ DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' });
+    const environment = await away({ DATABASE_URL: 'postgres://no-user@127.0.0.1:1/none' });
     const { code, err } = await run(['webhook', 'list'], environment);
     expect(code).toBe(0);
     expect(err).toContain('nothing is recorded');

@@ -42,8 +42,8 @@ async function refuse(path: RegExp) {
 const stateOf = async (athleteId: string) =>
   (await rig.service.database.query('SELECT state FROM athlete WHERE athlete_id = $1', [athleteId]))[0]?.state;
 
-describe('an athlete who connects again while the provider refuses the access they had', () => {
-  it('is not shown as needing to connect once more, and the activity is fetched', async () => {
+describe('an athlete who reconnects while the provider refuses their former access', () => {
+  it('is not shown as needing to reconnect, and the activity is fetched', async () => {
     const { athleteId, second } = await refuse(/activities\/\d/);
     const { id } = rig.simulator.addActivity(athleteId);
     await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
@@ -55,7 +55,7 @@ describe('an athlete who connects again while the provider refuses the access th
     await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
   });
 
-  it('is not shown so for the list either, which is read again', async () => {
+  it('is not shown so after a refused list either, which is re-read', async () => {
     const { athleteId, second } = await refuse(/athlete\/activities/);
     rig.simulator.addHistory(athleteId, 2);
     const url = await rig.beginSync(`/api/admin/athletes/${athleteId}/sync`);
@@ -67,8 +67,8 @@ describe('an athlete who connects again while the provider refuses the access th
   });
 });
 
-describe('an athlete who granted too little', () => {
-  it('is not asked for and stays shown so, and the activity is fetched once they have connected again', async () => {
+describe('an athlete with an insufficient scope', () => {
+  it('causes no call and keeps the state scope, and the activity is fetched once they have reconnected', async () => {
     const { id: athleteId } = rig.simulator.addAthlete({ name: 'Bo Rider' });
     await connect(athleteId, 'read');
     const { id } = rig.simulator.addActivity(athleteId);
@@ -94,7 +94,7 @@ const waiters = async () =>
   ).length;
 
 describe('an old withdrawal of access', () => {
-  it('takes nothing from an athlete who connects again while it erases what was kept of them', async () => {
+  it('removes nothing from an athlete who reconnects during the erasure', async () => {
     const { database } = rig.service;
     const athleteId = await rig.connectAthlete();
     rig.simulator.addHistory(athleteId, 1);
@@ -132,8 +132,8 @@ describe('an old withdrawal of access', () => {
   });
 });
 
-describe('an athlete who connects again while a run of theirs ends refused', () => {
-  it('waits for it, and neither meets the other in a deadlock', async () => {
+describe('an athlete who reconnects while one of their runs ends refused', () => {
+  it('waits for it, and neither deadlocks', async () => {
     const { database } = rig.service;
     const { athleteId, second } = await refuse(/activities\/\d/);
     second.release();

@@ -38,7 +38,7 @@ const changed = ({ query, cookie }: Consent, name: string, value: string): Conse
   return { query: other, cookie };
 };
 
-describe('the state that an athlete brings back', () => {
+describe('the OAuth state that an athlete brings back', () => {
   it('is refused in every browser but the one that opened the link: no stranger is connected by a link', async () => {
     const { id } = rig.simulator.addAthlete({ name: 'Eve Sender' });
     const answer = await consent(id);
@@ -67,7 +67,7 @@ describe('the state that an athlete brings back', () => {
     expect(statuses.sort()).toEqual([200, 400, 400, 400]);
   });
 
-  it('is kept in a cookie that comes along from the provider’s page, out of reach of scripts, for ten minutes', async () => {
+  it('is kept for ten minutes in a cookie that scripts cannot read and that the provider’s page returns', async () => {
     const secure = await rig.startReplica({ NEXT_PUBLIC_BASE_URL: 'https://sync.example.com' });
     const begun = await fetch(`${secure.url}/api/provider/connect`, { redirect: 'manual' });
     expect(begun.headers.get('set-cookie')).toMatch(
@@ -75,7 +75,7 @@ describe('the state that an athlete brings back', () => {
     );
   });
 
-  it('is the same browser’s in two tabs: either leads back', async () => {
+  it('is shared by two tabs of a browser: either callback works', async () => {
     const { id } = rig.simulator.addAthlete({ name: 'Gil Tabs' });
     const first = await consent(id);
     const second = await consent(id, first.cookie);
@@ -112,7 +112,7 @@ describe('an athlete who comes back from the provider', () => {
     expect(connected.status).toBe(200);
   });
 
-  it('is refused after ten tries that connected nobody from one address, without a call to the provider', async () => {
+  it('is refused after ten failed attempts from one address, without a call to the provider', async () => {
     const { id } = rig.simulator.addAthlete({ name: 'Cleo Walker' });
     const answer = await consent(id);
     const before = exchanges();
@@ -129,32 +129,32 @@ describe('an athlete who comes back from the provider', () => {
     expect(elsewhere.status).toBe(200);
   });
 
-  it('reads in the browser why it was not connected, and what to do, where a client gets a problem', async () => {
+  it('sees in the browser why the connection failed and what to do, where a client gets a problem document', async () => {
     const { id } = rig.simulator.addAthlete({ name: 'Dara Swimmer' });
     const answer = await consent(id);
     const browse = (query: Consent) => comeBack(query, '198.51.100.6', 'text/html,application/xhtml+xml,*/*;q=0.8');
     const connected = await browse(answer);
     expect([connected.status, await connected.text()]).toEqual([
       200,
-      expect.stringMatching(/<h1>Connected<\/h1>[\s\S]*this application has your activities/),
+      expect.stringMatching(/<h1>Connected<\/h1>[\s\S]*this application receives your activities/),
     ]);
     const refused = changed(await consent(id), 'code', '<b>');
     const tries: [query: Consent, status: number, words: string][] = [
-      [refused, 502, 'If you were told before that you are connected, you still are.'],
-      [answer, 400, 'This address holds once, for ten minutes'],
+      [refused, 502, 'If this page said earlier that you are connected, you still are.'],
+      [answer, 400, 'This address works once, for ten minutes'],
     ];
     for (const [query, status, words] of tries) {
       const page = await browse(query);
       expect([page.status, page.headers.get('content-type')]).toEqual([status, 'text/html; charset=utf-8']);
       const text = await page.text();
       expect(text).toContain(words);
-      expect(text).toContain('<a href="/api/provider/connect">connect again</a>');
+      expect(text).toContain('<a href="/api/provider/connect">reconnect</a>');
     }
     const client = await comeBack(changed(await consent(id), 'code', 'invented'), '198.51.100.6');
     expect([client.status, (await problemOf(client)).title]).toEqual([502, 'The provider refused']);
   });
 
-  it('is not counted when it connects: a room of athletes may share an address', async () => {
+  it('is not counted after a success: a room of athletes may share an address', async () => {
     const statuses: number[] = [];
     for (let n = 0; n < 12; n += 1) {
       const { id } = rig.simulator.addAthlete({ name: `Athlete ${n}` });

@@ -29,7 +29,7 @@ describe('/admin', () => {
     ['console.js', 'text/javascript; charset=utf-8'],
     ['console.css', 'text/css; charset=utf-8'],
     ['icon.svg', 'image/svg+xml'],
-  ])('serves %s, compressed as asked for, and only when it has changed', async (name, type) => {
+  ])('serves %s, compressed as requested, and only when it has changed', async (name, type) => {
     const plain = await get(`/admin/assets/${name}`, { headers: { 'accept-encoding': 'identity' } });
     expect(plain.headers.get('content-type')).toBe(type);
     expect(plain.headers.get('content-encoding')).toBeNull();

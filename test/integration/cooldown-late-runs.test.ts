@@ -59,7 +59,7 @@ describe('a run that ends after the hold on its athlete is over', () => {
     expect((await keptUntil(athleteId))?.getTime()).toBeLessThan(kept?.getTime() ?? 0);
   });
 
-  it('sets it where no call came after it', async () => {
+  it('sets it when no call came after it', async () => {
     const athleteId = await rig.connectAthlete();
     const late = await announceHeld(athleteId);
     await late.hold.held;

@@ -28,7 +28,7 @@ afterEach(() => {
   rig.proxy.restore();
 });
 
-/** Delivers an event; resolves when the provider has been asked for the activity, and holds its answer back. */
+/** Delivers an event; resolves when the call has reached the provider, whose answer is held back. */
 async function startHeldCall(
   id = rig.simulator.addActivity(athleteId).id,
 ): Promise<{ id: string; answer: () => void }> {
@@ -65,7 +65,7 @@ const callsFor = (id: string) => rig.simulator.calls.filter((call) => call.activ
 const isStored = async (id: string) =>
   (await database.query('SELECT FROM activity WHERE activity_id = $1', [id])).length === 1;
 
-describe('a run at whose end the database is away', () => {
+describe('a run that ends while the database is unreachable', () => {
   it('keeps what the provider answered, and stores it when the database is back', async () => {
     const { id, answer } = await startHeldCall();
     const kept = untilLogged('settlement kept');
@@ -92,7 +92,7 @@ describe('a run at whose end the database is away', () => {
   it('is not ended twice when only the answer to its commit was lost', async () => {
     const before = await startHeldCall();
     before.answer();
-    await untilEnded(before.id); // its connection stands now, and needs no answer to be made
+    await untilEnded(before.id); // its connection is open now, and needs no answer
     const { id, answer } = await startHeldCall();
     const dropped = untilLogged('claim lost, result discarded');
     const loseAnswerToCommit = () => rig.proxy.holdFrom('COMMIT', () => undefined, 'answers');

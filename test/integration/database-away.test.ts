@@ -36,7 +36,7 @@ const untilReady = async () => {
     await new Promise((resolve) => setTimeout(resolve, 20));
 };
 
-describe('while the database is away', () => {
+describe('while the database is unreachable', () => {
   it('a delivery is answered 503 with Retry-After, so that the provider delivers again; then it is stored', async () => {
     const { id } = rig.simulator.addActivity(athleteId);
     const event = {
@@ -110,7 +110,7 @@ describe('what counts as an unexpected error', () => {
   it('is not that the connection for notifications is lost, that jobs cannot be rescued, or that a run cannot be settled', async () => {
     said.length = 0;
     rig.proxy.cut();
-    for (const line of ['notify: LISTEN connection failed; retrying', 'repeater: rescue failed; it runs again'])
+    for (const line of ['notify: LISTEN connection failed, retrying', 'repeater: rescue failed, retrying'])
       await until(() => said.includes(line), `a line "${line}"`);
     expect(await counted(rig)).toEqual([]);
   });
@@ -134,7 +134,7 @@ describe('what counts as an unexpected error', () => {
 });
 
 describe('a database that does not answer (half-open connections)', () => {
-  it('makes the process not ready, and is no answer 200 for a delivery', async () => {
+  it('makes the process not ready, and causes no 200 for a delivery', async () => {
     await untilReady();
     rig.proxy.hold();
     const response = await fetch(`${rig.service.url}/readyz`);

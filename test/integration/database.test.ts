@@ -35,7 +35,7 @@ describe('a transaction', () => {
     expect(await database.query('SELECT n FROM counter WHERE id = 1')).toEqual([{ n: 1 }]);
   });
 
-  it('that loses a deadlock is run again', async () => {
+  it('that loses a deadlock is repeated', async () => {
     await database.query('UPDATE counter SET n = 0');
     const meet = barrier(2);
     let runs = 0;
@@ -51,7 +51,7 @@ describe('a transaction', () => {
     expect(await database.query('SELECT n FROM counter ORDER BY id')).toEqual([{ n: 2 }, { n: 2 }]);
   });
 
-  it('that must not be run again is not', async () => {
+  it('that must not be repeated is not', async () => {
     let runs = 0;
     const work = database.transaction(
       async (tx) => {
@@ -64,15 +64,15 @@ describe('a transaction', () => {
     expect(runs).toBe(1);
   });
 
-  it('on a connection that dies fails, and the pool makes another', async () => {
+  it('fails on a connection that dies, and the pool opens another', async () => {
     const dying = database.transaction((tx) => tx.query('SELECT pg_terminate_backend(pg_backend_pid())'));
     await expect(dying).rejects.toMatchObject({ code: '57P01' });
     expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 });
 
-describe('a client that is gone in the middle of a transaction', () => {
-  it('does not keep what it has locked', async () => {
+describe('a client that vanishes in the middle of a transaction', () => {
+  it('does not keep its locks', async () => {
     const url = new URL(testDatabase.url);
     const proxy = await startTcpProxy(Number(url.port));
     url.port = String(proxy.port);
@@ -138,7 +138,7 @@ describe('a server that vanishes', () => {
 });
 
 describe('session statements', () => {
-  it('reach the connections that stand already, and those to come', async () => {
+  it('reach existing connections and new ones', async () => {
     const fresh = open();
     await fresh.query('SELECT 1');
     await fresh.setSessionStatements([`SET application_name = 'marked'`]);

@@ -11,7 +11,7 @@ import { until } from '../support/until.ts';
 
 const TEST_MS = 90_000;
 const NOTICED_MS = 5000;
-/** Nobody is called dead in so long after the server's start. */
+/** No process is declared dead within this time of the server's start. */
 const GRACE_MS = 10_000;
 
 let rig: Rig;
@@ -60,7 +60,7 @@ async function startProcess(roles: string, more: Record<string, string> = {}): P
   return started;
 }
 
-/** Delivers an event; resolves when the provider has been asked for the activity, and holds its first answer back. */
+/** Delivers an event; resolves when the call has reached the provider, whose first answer is held back. */
 async function startHeldCall(): Promise<{ id: string; answer: () => void }> {
   const athleteId = await rig.connectAthlete();
   const { id } = rig.simulator.addActivity(athleteId);
@@ -74,7 +74,7 @@ const isStored = ({ outcome }: { outcome: string | null }) => outcome === 'store
 
 describe('a worker that is killed', () => {
   it(
-    'with three jobs in hand: they are pending again within 5 s, and done at once, as one attempt each',
+    'during three jobs: they are pending again within 5 s, and done at once, as one attempt each',
     async () => {
       const killed = await startProcess('fetch');
       const ids: string[] = [];
@@ -105,7 +105,7 @@ describe('a worker that is killed', () => {
       const killed = await startProcess('thumbnail');
       const athleteId = await rig.connectAthlete();
       const isDrawing = async () => (await other.query(`SELECT FROM job_claim WHERE queue = 'thumbnail'`)).length === 1;
-      // The route cannot be read while nobody else may read the table.
+      // The route cannot be read while the table is locked.
       await other.transaction(async (tx) => {
         await tx.query('LOCK TABLE thumbnail IN ACCESS EXCLUSIVE MODE');
         const { id } = await rig.simulator.createActivityAndNotify(athleteId);
@@ -155,7 +155,7 @@ describe('a worker that is killed', () => {
 
 describe('a database that drops every connection, as a restart does', () => {
   it(
-    'makes nobody count as dead: a run goes on, and ends as its first attempt',
+    'makes no process count as dead: a run continues, and ends as its first attempt',
     async () => {
       await startProcess('fetch');
       const { id, answer } = await startHeldCall();
@@ -166,7 +166,7 @@ describe('a database that drops every connection, as a restart does', () => {
       await other.query(
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
       );
-      // Every process has been back for longer than the time in which it calls nobody dead.
+      // Every process has been back for longer than the time in which it declares no process dead.
       const areBack = async () =>
         (
           await other.query(
@@ -205,12 +205,12 @@ describe('a worker that has lost its sign of life', () => {
           [worker?.process_id],
         );
         await locked;
-        await until(async () => (await waiters()).length === 1, 'the try to register');
+        await until(async () => (await waiters()).length === 1, 'the attempt to register');
         const [first] = await waiters();
         const activity = await rig.simulator.createActivityAndNotify(athleteId);
-        // Many polls of the worker later it gives up, and tries again.
+        // After many polls of the worker it gives up, and tries again.
         const triesAgain = async () => (await waiters()).some(({ pid }) => pid !== first?.pid);
-        await until(triesAgain, 'the next try to register');
+        await until(triesAgain, 'the next attempt to register');
         expect(await rig.untilJob(activity.id, () => true)).toMatchObject({ status: 'pending' });
         return activity.id;
       });

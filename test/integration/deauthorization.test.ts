@@ -88,7 +88,7 @@ describe('a withdrawal of access that was not signed', () => {
     expect(await results(athleteId)).toEqual([]);
   });
 
-  it('is tried again in an hour where the provider is unavailable, and neither erases nor refutes until then', async () => {
+  it('is retried in an hour when the provider is unavailable, and neither erases nor refutes until then', async () => {
     const { athleteId } = await connect();
     rig.simulator.revoke(athleteId);
     const outage = rig.simulator.faults.add({ kind: 'status', status: 503, match: { path: /athlete$/ } });
@@ -111,7 +111,7 @@ describe('a withdrawal of access that was not signed', () => {
     rig.simulator.settings.clientSecret = 'simulator-secret';
   });
 
-  it('dated more than an hour ahead is refuted at once', async () => {
+  it('dated more than an hour in the future is refuted at once', async () => {
     const { athleteId } = await connect();
     rig.simulator.revoke(athleteId);
     expect(await withdraw(athleteId, 2 * HOUR_MS)).toBe('refuted');
@@ -133,7 +133,7 @@ describe('a withdrawal of access that was not signed', () => {
     held.release();
   });
 
-  it('of an athlete of whom nothing is kept leaves nothing in the ledger either', async () => {
+  it('for an unknown athlete leaves nothing in the ledger either', async () => {
     const { athleteId } = await connect();
     rig.simulator.revoke(athleteId);
     await withdraw(athleteId);
@@ -164,7 +164,7 @@ describe('a withdrawal of access that was not signed', () => {
   });
 });
 
-describe('a withdrawal of access for an athlete whose token was dead before', () => {
+describe('a withdrawal of access for an athlete whose token was already invalid', () => {
   const loseToken = async (athleteId: string) => {
     rig.simulator.revoke(athleteId);
     const { id } = await rig.simulator.createActivityAndNotify(athleteId);
@@ -182,7 +182,7 @@ describe('a withdrawal of access for an athlete whose token was dead before', ()
     await untilErased(athleteId);
   });
 
-  it('comes to nothing when the athlete reconnects: the data is shown again', async () => {
+  it('has no effect when the athlete reconnects: the data is shown again', async () => {
     const { athleteId, activityId } = await connect();
     await loseToken(athleteId);
     await withdraw(athleteId);

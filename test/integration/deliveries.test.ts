@@ -165,7 +165,7 @@ describe('a delivery to an endpoint', () => {
     expect((await attemptsOf(id))[0]).toMatchObject({ result: 'delivered', answer: 'y'.repeat(1024) });
   });
 
-  it('disables an endpoint that answers 410, tells of it in the feed, and goes on where it stopped once it is enabled', async () => {
+  it('disables an endpoint that answers 410, announces it in the feed, and continues where it stopped once it is enabled', async () => {
     const { id } = await createEndpoint();
     receiver.answer = () => ({ status: 410 });
     await record('41', '1');

@@ -64,13 +64,13 @@ describe('the subscription doctor', () => {
     expect(text).not.toContain(VERIFY_TOKEN);
   });
 
-  it('tells that there is no subscription, and how to make one', async () => {
+  it('reports that there is no subscription, and how to create one', async () => {
     const { ok, of } = await examine();
     expect(ok).toBe(false);
     expect(of('subscription')).toMatchObject({ ok: false, nextStep: expect.stringContaining('webhook:create') });
   });
 
-  it('tells that there are two', async () => {
+  it('reports that there are two', async () => {
     rig.simulator.subscribe(callbackUrl);
     rig.simulator.subscribe('https://elsewhere.example/hook');
     expect((await examine()).of('subscription')).toMatchObject({
@@ -79,7 +79,7 @@ describe('the subscription doctor', () => {
     });
   });
 
-  it('tells that the subscription points elsewhere', async () => {
+  it('reports that the subscription points elsewhere', async () => {
     rig.simulator.subscribe('https://old.example/api/provider/webhook');
     expect((await examine()).of('callback')).toMatchObject({
       ok: false,
@@ -87,13 +87,13 @@ describe('the subscription doctor', () => {
     });
   });
 
-  it('tells that the provider refuses the credentials', async () => {
+  it('reports that the provider refuses the credentials', async () => {
     rig.simulator.faults.add({ kind: 'status', status: 401, match: { path: /push_subscriptions/ } });
     expect((await examine()).of('subscription').nextStep).toContain('PROVIDER_CLIENT_SECRET');
     rig.simulator.faults.clear();
   });
 
-  it('tells that the subscription’s events are refused, since another one is known', async () => {
+  it('reports that the subscription’s events are refused, since another one is known', async () => {
     await subscribe();
     expect((await examine()).of('trusted subscriptions')).toMatchObject({ ok: false });
     await rig.service.database.query(`INSERT INTO subscription (subscription_id, callback_url) VALUES (99, '')`);
@@ -102,7 +102,7 @@ describe('the subscription doctor', () => {
     expect(nextStep).toContain('webhook:list');
   });
 
-  it('tells that the callback has another verify token, without naming either', async () => {
+  it('reports that the callback has another verify token, without naming either', async () => {
     const { of } = await examine({ verifyToken: 'some-other-token' });
     expect(of('handshake')).toMatchObject({ ok: false, detail: expect.stringContaining('403') });
     expect(JSON.stringify(of('handshake'))).not.toContain('some-other-token');
@@ -111,7 +111,7 @@ describe('the subscription doctor', () => {
 
   it.each([
     [
-      'a page of somebody else',
+      'another server’s page',
       (server: Server) => server.on('request', (_, response) => response.end('<html>')),
       'answers 200, not 200 with the challenge',
     ],
@@ -126,7 +126,7 @@ describe('the subscription doctor', () => {
       'does not answer',
     ],
     ['silence', (server: Server) => server.on('request', () => undefined), 'nothing within 2000 ms'],
-  ])('tells that the public address leads to %s', async (_, behave, expected) => {
+  ])('reports that the public address leads to %s', async (_, behave, expected) => {
     const server = behave(createServer()).listen(0, '127.0.0.1');
     await new Promise((resolve) => server.once('listening', resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/provider/webhook`;
@@ -137,14 +137,14 @@ describe('the subscription doctor', () => {
     await new Promise((resolve) => server.close(resolve));
   });
 
-  it('tells of an address that the provider cannot reach, or not safely', async () => {
+  it('reports an address that the provider cannot reach, or not safely', async () => {
     const providerOrigin = 'https://www.provider.example';
     expect((await examine({ providerOrigin })).of('public address').detail).toContain('this machine or network only');
     const plain = await examine({ providerOrigin, callbackUrl: 'http://sync.invalid/api/provider/webhook' });
     expect(plain.of('public address')).toMatchObject({ ok: false, nextStep: expect.stringContaining('https') });
   });
 
-  it('tells when the last event arrived, and finds days of silence suspicious', async () => {
+  it('says when the last event arrived, and finds days of silence suspicious', async () => {
     const athleteId = await rig.connectAthlete();
     expect((await examine()).of('last event')).toMatchObject({
       ok: false,
@@ -178,7 +178,7 @@ describe('the subscription doctor', () => {
     expect((await examine({ signed: true })).of('signature').detail).toContain('must carry a valid signature');
   });
 
-  it('does without the database where it cannot be reached', async () => {
+  it('works without the database when it is unreachable', async () => {
     expect((await examine({ readDeliveries: undefined })).of('deliveries')).toMatchObject({ ok: false });
   });
 });
@@ -189,7 +189,7 @@ describe('a call about subscriptions that the provider throttles', () => {
     ['created', 'POST', '/api/admin/webhooks', 502],
     ['deleted', 'DELETE', '/api/admin/webhooks?id=1', 502],
     ['examined', 'GET', '/api/admin/webhooks/doctor', 200],
-  ])('stops every replica for as long as it asks for: they are %s', async (_what, method, path, status) => {
+  ])('stops every replica for as long as the provider requests: they are %s', async (_what, method, path, status) => {
     const { database, budget } = rig.service;
     await database.query(`UPDATE rate_budget SET blocked_until = '-infinity', reduced_capacity = NULL`);
     const match = { path: /push_subscriptions/, method };

@@ -70,7 +70,7 @@ describe('one process for each data folder', () => {
     await removeEmbeddedPostgres({ dataDir: rig.dataDir, log: () => undefined });
   });
 
-  it('takes the server along when a process exits without stopping it', async () => {
+  it('ends the server when a process exits without stopping it', async () => {
     const { service, connectionString } = await startService();
     const session = new pg.Client({ connectionString });
     session.on('error', () => undefined);

@@ -74,7 +74,7 @@ describe('the embedded PostgreSQL', () => {
     expect(rig.logLines.join('\n')).toContain('automatic recovery in progress');
   });
 
-  it('starts although the number of a crashed server belongs to another process by now', async () => {
+  it('starts although the process id of a crashed server now belongs to another process', async () => {
     const first = await rig.start();
     await first.stop();
     await writeFile(
@@ -94,7 +94,7 @@ describe('the embedded PostgreSQL', () => {
     expect(await readNote(second.connectionString)).toBe(note);
   });
 
-  it('leaves alone a folder in its place that is no cluster', async () => {
+  it('leaves a folder in its place that is not a cluster alone', async () => {
     const dataDir = join(rig.folder, 'occupied');
     await mkdir(join(dataDir, 'postgres'), { recursive: true });
     await writeFile(join(dataDir, 'postgres', 'notes.txt'), 'mine');
@@ -111,14 +111,14 @@ describe('the embedded PostgreSQL', () => {
     await writeFile(join(dataDir, 'postgres', 'PG_VERSION'), '15\n');
     await expect(rig.start({ dataDir })).rejects.toMatchObject({
       code: 'CLUSTER_UNUSABLE',
-      message: expect.stringContaining('is of PostgreSQL 15'),
+      message: expect.stringContaining('was created by PostgreSQL 15'),
     });
   });
 });
 
 // Only root can hand the server to another account.
 if (process.getuid?.() === 0) {
-  describe('started by root in a folder that nobody else can enter', () => {
+  describe('started by root in a folder that no other account can enter', () => {
     let dataDir: string;
 
     async function startInClosedFolder(): Promise<EmbeddedPostgres> {
@@ -144,7 +144,7 @@ if (process.getuid?.() === 0) {
       expect(await readPlace()).toBe(place);
     });
 
-    it('finds a cluster whose place an earlier release noted in a file', async () => {
+    it('finds a cluster whose place an earlier release recorded in a file', async () => {
       const first = await startInClosedFolder();
       const note = await writeNote(first.connectionString);
       await first.stop();
@@ -167,12 +167,12 @@ if (process.getuid?.() === 0) {
       expect(await readdir(dataDir)).toEqual([]);
     });
 
-    it('does not start empty when the place that the link names is gone', async () => {
+    it('does not start empty when the link is broken', async () => {
       await (await startInClosedFolder()).stop();
       await rename(await readPlace(), join(rig.folder, 'moved'));
       await expect(startInClosedFolder()).rejects.toMatchObject({
         code: 'CLUSTER_MISSING',
-        message: expect.stringContaining('Put it back'),
+        message: expect.stringContaining('Restore it from a backup'),
       });
     });
   });

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => rig.close());
 
-/** What tells who somebody is, or what they did. */
+/** What identifies an athlete, or what they did. */
 interface Traces {
   athleteId: string;
   ids: string[];
@@ -113,7 +113,7 @@ async function unblock(): Promise<void> {
   await notify(rig.service.database, 'budget');
 }
 
-/** Another athlete's activity goes the whole way: what was under way before has ended by then. */
+/** Another athlete's activity passes through the whole service: earlier work has then ended. */
 async function showLife(): Promise<void> {
   const other = await rig.connectAthlete('Somebody Else');
   const { id } = rig.simulator.addActivity(other);
@@ -168,7 +168,7 @@ describe.each(WAYS)('an athlete who is erased by $way', ({ athleteId, name, eras
     await showLife();
   }, 60_000);
 
-  it('leaves no row in any table but the change that they are gone: no token, activity, picture, job, delivery or audit', async () => {
+  it('leaves no row in any table except the change athlete.disconnected: no token, activity, picture, job, delivery or audit', async () => {
     expect(await findRows([...traces.ids, ...traces.words])).toEqual({ 'public.change': 1 });
     const changes = await rig.service.database.query('SELECT type FROM change WHERE athlete_id = $1', [athleteId]);
     expect(changes).toEqual([{ type: 'athlete.disconnected' }]);
@@ -180,7 +180,7 @@ describe.each(WAYS)('an athlete who is erased by $way', ({ athleteId, name, eras
     expect(lines.length).toBeGreaterThan(0);
   });
 
-  it('was named before that by ids alone: no name, title, route or token', async () => {
+  it('was named before that only by ids: no name, title, route or token', async () => {
     const text = linesBefore.join('');
     expect(text).toContain(athleteId);
     for (const word of traces.words) expect(text).not.toContain(word);

@@ -42,7 +42,7 @@ describe('the example application', () => {
     await until(() => names().includes('First'), 'the activity on the application’s side');
   });
 
-  it('follows an edit and a deletion, and forgets who disconnects', async () => {
+  it('follows an edit and a deletion, and removes an athlete who disconnects', async () => {
     const athleteId = await rig.connectAthlete('Bo Rider');
     const { id } = await rig.simulator.createActivityAndNotify(athleteId, { name: 'Second' });
     await until(() => names().includes('Second'), 'the activity');
@@ -56,7 +56,7 @@ describe('the example application', () => {
     await until(() => !names().includes('Third'), 'the erasure');
   });
 
-  it('has after a restart what came and went while it was down', async () => {
+  it('has after a restart what was added and removed while it was down', async () => {
     const athleteId = await rig.connectAthlete('Cleo Walker');
     const { id } = await rig.simulator.createActivityAndNotify(athleteId, { name: 'Goes' });
     await until(() => names().includes('Goes'), 'the activity');
@@ -102,7 +102,7 @@ describe('the example application', () => {
     app = await start();
   });
 
-  it('is typed by the interface as it is: npm run client:types has been run', async () => {
+  it('has the interface’s current types: npm run client:types has been run', async () => {
     const document = await (await fetch(`${rig.service.url}/api/openapi.json`)).json();
     expect((await readFile(CLIENT_TYPES, 'utf8')).split('\n')[0]).toBe(
       headOf(applicationPart(document as never)).trim(),

@@ -3,7 +3,7 @@ import type { Reason } from '../../src/domain/job.ts';
 import { requestFetches } from '../../src/queue/requests.ts';
 import { type Rig, startRig } from '../support/service.ts';
 
-describe('whose turn it is', () => {
+describe('the next job by priority', () => {
   let rig: Rig;
   afterEach(() => rig.close());
 
@@ -16,7 +16,7 @@ describe('whose turn it is', () => {
   };
   const fetched = () => rig.simulator.calls.filter((call) => call.path.startsWith('/api/v3/activities/'));
 
-  it('an athlete with hundreds of waiting jobs delays nobody else by more than one turn', async () => {
+  it('an athlete with hundreds of waiting jobs delays no other by more than one job', async () => {
     rig = await startRig({ env: { SERVICE_ROLES: 'web', PROVIDER_ATHLETE_COOLDOWN: '0' } });
     const heavy: string[] = [];
     const light: string[] = [];
@@ -31,7 +31,7 @@ describe('whose turn it is', () => {
 
     const order = fetched();
     const last = Math.max(...wanted.map((id) => order.findIndex((call) => call.activityId === id)));
-    // The 40, one turn of each of the five, and what ran beside them in the other slots.
+    // The 40, one job of each of the five, and what ran in the other slots.
     expect(last + 1).toBeLessThanOrEqual(40 + 5 + 3);
   }, 60_000);
 
@@ -46,7 +46,7 @@ describe('whose turn it is', () => {
     expect(fetched().map((call) => call.activityId)).toEqual([...webhook, ...manual, ...polling]);
   });
 
-  it('a new activity goes ahead of its own athlete’s backlog', async () => {
+  it('a new activity runs before its own athlete’s backlog', async () => {
     rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
     const athleteId = await rig.connectAthlete('one');
     await ask(athleteId, 100, 'manual');

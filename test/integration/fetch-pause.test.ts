@@ -25,7 +25,7 @@ const request = async () => {
 const callsFor = (id: string) => rig.simulator.calls.filter(({ path }) => path.endsWith(`/activities/${id}`)).length;
 
 describe('paused fetching', () => {
-  it('waits for one reason while the others go on, and runs when it is resumed', async () => {
+  it('waits for one reason while the others continue, and runs when it is resumed', async () => {
     expect((await pause('manual')).body.pauses).toEqual([
       { reason: 'manual', pausedBy: 'Ada', pausedAt: expect.any(String), note: why.note },
     ]);
@@ -42,7 +42,7 @@ describe('paused fetching', () => {
     await rig.untilJob(paused, ({ outcome }) => outcome === 'stored');
   });
 
-  it('makes no call for any reason while all of it is paused, nor for a list; a deletion goes on', async () => {
+  it('makes no call for any reason while all of it is paused, nor for a list; a deletion continues', async () => {
     const { id } = await rig.simulator.createActivityAndNotify(athleteId);
     await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
     await pause('all');
@@ -57,7 +57,7 @@ describe('paused fetching', () => {
     for (const activityId of [manual, created]) await rig.untilJob(activityId, ({ outcome }) => outcome === 'stored');
   });
 
-  it('is refused twice, shown in the metrics and the processes, and written into the audit', async () => {
+  it('is refused when repeated, shown in the metrics and the processes, and recorded in the audit', async () => {
     await pause('polling');
     expect((await pause('polling')).status).toBe(409);
     await until(

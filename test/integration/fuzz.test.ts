@@ -126,7 +126,7 @@ async function makeSecrets(): Promise<Secrets> {
       writer: bearer((await startApplication(rig)).token),
       session: { cookie: cookieOf(signedIn), origin: url },
       wrong: bearer('wrong'),
-      nobody: {},
+      stranger: {},
     },
   };
 }
@@ -148,7 +148,7 @@ async function send(one: FuzzRequest, secrets: Secrets, n: number): Promise<Answ
     path: fill(one.path),
     headers: Object.fromEntries(Object.entries(headers).map(([name, content]) => [name, fill(content)])),
   };
-  // The server may close a kept connection just when it is used again: such a request is sent once more.
+  // The server may close a kept connection just when it is used again: such a request is sent again.
   return (await sendOnce(options, one.body)) ?? (await sendOnce(options, one.body)) ?? CUT_OFF;
 }
 

@@ -12,7 +12,7 @@ afterAll(() => rig.close());
 const get = (path: string, base = rig.service.url) => fetch(`${base}${path}`);
 
 describe('/healthz, /readyz and /metrics', () => {
-  it('say that the process lives, is ready part by part, and what it counts', async () => {
+  it('say that the process is alive, which parts are ready, and what it counts', async () => {
     expect(await (await get('/healthz')).json()).toEqual({ status: 'ok' });
     const ready = await get('/readyz');
     expect(ready.status).toBe(200);
@@ -68,7 +68,7 @@ describe('/healthz, /readyz and /metrics', () => {
   });
 });
 
-describe('a database that is read-only, as a standby or a full one is', () => {
+describe('a read-only database, such as a standby or a full one', () => {
   it('is not ready, and /readyz says why, until it can be written to again', async () => {
     const standby = await startRig({ env: { SERVICE_ROLES: 'web' } });
     const name = new URL(standby.database.url).pathname.slice(1);

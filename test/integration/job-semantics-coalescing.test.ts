@@ -40,7 +40,7 @@ const withWorker = async (work: (worker: Service) => Promise<void>) => {
 const isDone = (job: JobRow) => job.status === 'done';
 
 describe('a notification while the job is pending', () => {
-  it('makes no second job and no second fetch', async () => {
+  it('causes no second job and no second fetch', async () => {
     const id = newActivity();
     const first = await deliver(id, 'create');
     expect(await deliver(id, 'update')).toEqual(first);
@@ -95,7 +95,7 @@ describe('a notification while the job is pending', () => {
     expect(callsFor(id)).toBe(calls);
   });
 
-  it('an older event than the newest one heard changes nothing', async () => {
+  it('an event older than the newest known one changes nothing', async () => {
     const id = newActivity();
     const [older, newer] = [nextSecond(), nextSecond()];
     await deliver(id, 'delete', newer);
@@ -111,7 +111,7 @@ describe('a notification while the job is pending', () => {
   it.each([
     ['the first one heard', []],
     ['a later one', ['create']],
-  ] as const)('an event that is far ahead of time makes none after it stale: %s', async (_case, before) => {
+  ] as const)('an event far in the future makes no later one stale: %s', async (_case, before) => {
     const id = newActivity();
     const now = Math.floor(Date.now() / 1000);
     for (const aspect of before) await deliver(id, aspect, now);
@@ -141,7 +141,7 @@ describe('a notification while the job is pending', () => {
     expect(ledger).toEqual([{ deliveries: 3, result: 'accepted' }]);
   });
 
-  it('a deletion waits for no backoff', async () => {
+  it('a deletion does not wait for a backoff', async () => {
     const id = newActivity();
     await deliver(id, 'create');
     rig.simulator.faults.add({ kind: 'status', status: 500, match: { activityId: id } });
@@ -158,12 +158,12 @@ describe('a notification while the job is pending', () => {
 });
 
 describe('a notification while the job is working', () => {
-  const whileWorking = async (id: string, meanwhile: () => Promise<unknown>, fits: (job: JobRow) => boolean) => {
+  const whileWorking = async (id: string, during: () => Promise<unknown>, fits: (job: JobRow) => boolean) => {
     const held = rig.simulator.faults.add({ kind: 'hold', match: { activityId: id }, times: 1 });
     await withWorker(async () => {
       await held.held;
       expect(await jobOf(id)).toMatchObject({ status: 'working' });
-      await meanwhile();
+      await during();
       held.release();
       await rig.untilJob(id, fits);
     });
@@ -176,13 +176,13 @@ describe('a notification while the job is working', () => {
     await whileWorking(
       id,
       async () => {
-        rig.simulator.updateActivity(id, { name: 'changed meanwhile' });
+        rig.simulator.updateActivity(id, { name: 'changed during the run' });
         for (let n = 0; n < 3; n += 1) expect(await deliver(id, 'update')).toEqual({ status: 'accepted', jobId });
       },
       (job) => isDone(job) && callsFor(id) === 2,
     );
     const [activity] = await rig.service.database.query('SELECT name FROM activity WHERE activity_id = $1', [id]);
-    expect(activity).toEqual({ name: 'changed meanwhile' });
+    expect(activity).toEqual({ name: 'changed during the run' });
     await withWorker(async () => {
       const another = newActivity();
       await deliver(another, 'create');
@@ -191,7 +191,7 @@ describe('a notification while the job is working', () => {
     expect(callsFor(id)).toBe(2);
   });
 
-  it('a repeat of the event that is being worked on causes no further run', async () => {
+  it('a repeat of the event that is being handled causes no further run', async () => {
     const id = newActivity();
     const at = nextSecond();
     await deliver(id, 'create', at);

@@ -111,7 +111,7 @@ describe('a deauthorisation', () => {
     expect({ status, body: JSON.parse(body) }).toEqual({ status: 200, body: { status: 'accepted' } });
   });
 
-  it('that is repeated after the athlete has connected again changes nothing', async () => {
+  it('that is repeated after the athlete has reconnected changes nothing', async () => {
     await newAthlete();
     const id = await storedActivity();
     const event = { object_type: 'athlete', aspect_type: 'update', object_id: athleteId, owner_id: athleteId };
@@ -122,7 +122,7 @@ describe('a deauthorisation', () => {
     expect(await count('activity', 'activity_id', id)).toBe(1);
   });
 
-  it('is told by authorized "false" alone: any other event of an athlete erases nothing', async () => {
+  it('is announced only by authorized "false": any other event of an athlete erases nothing', async () => {
     const event = { object_type: 'athlete', aspect_type: 'update', object_id: athleteId, owner_id: athleteId };
     const { status } = await rig.simulator.deliver({ ...event, updates: { authorized: 'true' } });
     expect(status).toBe(200);
@@ -142,7 +142,7 @@ describe('an event of an unknown athlete', () => {
     expect(rig.simulator.calls).toHaveLength(before);
   });
 
-  it('is tried again once the athlete has connected', async () => {
+  it('is retried once the athlete has connected', async () => {
     await rig.simulator.deliver({ object_id: 88_000_011, owner_id: 88_000_010 });
     await rig.untilJob('88000011', isFailed);
     // The provider learns of the activity while the retry is under way.

@@ -4,7 +4,7 @@ import { problemOf } from '../support/problem.ts';
 import { type JobRow, type Rig, startRig } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
-const NOBODY = '99000001';
+const UNKNOWN = '99000001';
 
 let rig: Rig;
 let athleteId: string;
@@ -24,37 +24,37 @@ const isFailed = ({ status }: JobRow) => status === 'failed';
 const ownerOf = async (activityId: string) =>
   (await rig.service.database.query('SELECT athlete_id FROM activity WHERE activity_id = $1', [activityId]))[0];
 
-/** Asks by hand for an activity of somebody else. */
+/** Requests another athlete's activity manually. */
 async function askWrongly(activityId: string, wrongId: string): Promise<void> {
   const body = JSON.stringify({ activityId, athleteId: wrongId });
   expect((await rig.admin('/api/admin/activity-jobs', { method: 'POST', body })).status).toBe(201);
 }
 
-/** An activity of the athlete that was asked for with the id of somebody who is not connected, in vain. */
-async function failedForNobody(): Promise<{ id: string; job: JobRow }> {
+/** An activity whose request named an unknown athlete, and failed. */
+async function failedForUnknown(): Promise<{ id: string; job: JobRow }> {
   const { id } = rig.simulator.addActivity(athleteId);
-  await askWrongly(id, NOBODY);
+  await askWrongly(id, UNKNOWN);
   return { id, job: await rig.untilJob(id, isFailed) };
 }
 
 describe('a job that names the wrong athlete', () => {
-  it('is the right one’s once the provider says whose the activity is: it is fetched, under the same id', async () => {
-    const { id, job } = await failedForNobody();
-    expect(job).toMatchObject({ athleteId: NOBODY, outcome: 'unknownAthlete' });
+  it('moves to the right athlete once the provider names the owner: it is fetched, under the same id', async () => {
+    const { id, job } = await failedForUnknown();
+    expect(job).toMatchObject({ athleteId: UNKNOWN, outcome: 'unknownAthlete' });
     await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
     const again = await rig.untilJob(id, isDone);
     expect(again).toMatchObject({ id: job.id, athleteId, reason: 'webhook', attempts: 0, outcome: 'stored' });
     expect(await ownerOf(id)).toEqual({ athlete_id: athleteId });
   });
 
-  it('is the right one’s once their list has the activity', async () => {
-    const { id } = await failedForNobody();
+  it('moves to the right athlete once their list has the activity', async () => {
+    const { id } = await failedForUnknown();
     const begun = await rig.admin(`/api/admin/athletes/${athleteId}/sync`, { method: 'POST' });
     expect(begun.status).toBe(202);
     expect(await rig.untilJob(id, isDone)).toMatchObject({ athleteId, reason: 'manual', outcome: 'stored' });
   });
 
-  it('waits no longer for the wrong one', async () => {
+  it('no longer waits for the wrong athlete', async () => {
     const other = await rig.connectAthlete('Other');
     const { id } = rig.simulator.addActivity(athleteId);
     rig.simulator.faults.add({ kind: 'status', status: 500, match: { athleteId: other } });
@@ -64,7 +64,7 @@ describe('a job that names the wrong athlete', () => {
     expect(await rig.untilJob(id, isDone)).toMatchObject({ athleteId, attempts: 0, outcome: 'stored' });
   });
 
-  it('is taken from a run under way, which ends nothing then', async () => {
+  it('is taken from a current run, which then ends nothing', async () => {
     const other = await rig.connectAthlete('Slow');
     const { id } = rig.simulator.addActivity(athleteId);
     const fault = rig.simulator.faults.add({ kind: 'hold', status: 404, match: { athleteId: other } });
@@ -81,15 +81,15 @@ describe('a job that names the wrong athlete', () => {
 });
 
 describe('an activity that is stored', () => {
-  it('stays its athlete’s, whomever an event names', async () => {
+  it('keeps its athlete, whichever athlete an event names', async () => {
     const { id } = await rig.simulator.createActivityAndNotify(athleteId);
     await rig.untilJob(id, isDone);
-    await rig.simulator.deliver({ object_id: id, owner_id: NOBODY, aspect_type: 'update' });
+    await rig.simulator.deliver({ object_id: id, owner_id: UNKNOWN, aspect_type: 'update' });
     const again = await rig.untilJob(id, ({ status, force }) => status === 'done' && force);
     expect(again).toMatchObject({ athleteId, outcome: 'stored' });
   });
 
-  it('is neither asked for nor removed for somebody else, when its job has been deleted', async () => {
+  it('is neither requested nor removed for another athlete when its job has been deleted', async () => {
     const other = await rig.connectAthlete('Stranger');
     const { id } = await rig.simulator.createActivityAndNotify(athleteId, { private: true });
     await rig.untilJob(id, isDone);

@@ -47,7 +47,7 @@ describe('HTTP 401', () => {
     expect(await stateOf(athleteId)).toMatchObject({ state: 'healthy' });
   });
 
-  it('of many jobs at once causes one refresh, whoever comes first', async () => {
+  it('of many jobs at once causes one refresh, whichever comes first', async () => {
     const activities = rig.simulator.addHistory(athleteId, 3);
     const refreshes = tokenCalls();
     rig.simulator.invalidateAccessToken(athleteId);
@@ -59,7 +59,7 @@ describe('HTTP 401', () => {
   });
 });
 
-describe('HTTP 401 that stays', () => {
+describe('HTTP 401 that persists', () => {
   beforeAll(newAthlete);
 
   it('is a permanent failure, and the athlete is shown as needing to reconnect', async () => {
@@ -72,7 +72,7 @@ describe('HTTP 401 that stays', () => {
     expect(await stateOf(athleteId)).toMatchObject({ state: 'reconnect', state_detail: job.error });
   });
 
-  it('is not asked again: later events fail without a call until the athlete has reconnected', async () => {
+  it('causes no further call: later events fail without one until the athlete has reconnected', async () => {
     const { id } = rig.simulator.addActivity(athleteId);
     await rig.simulator.deliver({ object_id: id, owner_id: athleteId });
     expect(await rig.untilJob(id, isFailed)).toMatchObject({ outcome: 'unauthorized' });
@@ -107,7 +107,7 @@ describe('an athlete whose token the provider refuses to refresh', () => {
   });
 });
 
-describe('an athlete who connects again while a job runs without their access', () => {
+describe('an athlete who reconnects while a job runs without their access', () => {
   beforeAll(newAthlete);
 
   it('during a call that is refused: is not shown as needing to reconnect, and the activity is fetched', async () => {
@@ -150,10 +150,10 @@ describe('an athlete who connects again while a job runs without their access', 
   );
 });
 
-describe('a stored token that does not decrypt', () => {
+describe('a stored token that cannot be decrypted', () => {
   beforeAll(newAthlete);
 
-  it('is tried again, with what to do about it in the job', async () => {
+  it('is retried, with the remedy in the job', async () => {
     const { id } = rig.simulator.addActivity(athleteId);
     const { database } = rig.service;
     const [sealed] = await database.query('SELECT access_token FROM athlete WHERE athlete_id = $1', [athleteId]);

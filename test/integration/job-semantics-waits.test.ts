@@ -16,7 +16,7 @@ describe('waiting for the budget', () => {
   beforeAll(() => start({ PROVIDER_RATE_LIMIT_CAPACITY: '2' }));
   afterAll(() => rig.close());
 
-  it('is pending until the window turns, consumes no attempt and is no error', async () => {
+  it('is pending until the window rolls over, consumes no attempt and is no error', async () => {
     const athletes = await Promise.all([1, 2, 3].map((n) => rig.connectAthlete(`Athlete ${n}`)));
     const activities = athletes.map((athleteId) => ({ athleteId, id: rig.simulator.addActivity(athleteId).id }));
     for (const { id, athleteId } of activities) await announce(id, athleteId);
@@ -58,14 +58,14 @@ describe('waiting for the athlete’s cooldown', () => {
     expect(rig.msUntil(waiting.nextRunAt)).toBeLessThanOrEqual(15_000);
     expect(rig.msUntil(waiting.nextRunAt)).toBeGreaterThan(14_900);
     await rig.advance(14_800);
-    // Held back as it should be: nobody is late.
+    // Held back as intended: no job is late.
     expect((await countWaits(rig.service.database)).webhook).toMatchObject({ turn: 0, cooldown: 1, oldestDueS: 0 });
     expect(await rig.untilJob(second.id, () => true)).toMatchObject({ status: 'pending' });
     await rig.advance(200);
     expect(await rig.untilJob(second.id, ({ status }) => status === 'done')).toMatchObject({ attempts: 0 });
   });
 
-  it('lasts no longer after a call that failed', async () => {
+  it('is no longer after a failed call', async () => {
     const athleteId = await rig.connectAthlete();
     const [first, second] = rig.simulator.addHistory(athleteId, 2) as [{ id: string }, { id: string }];
     rig.simulator.faults.add({ kind: 'status', status: 500, match: { activityId: first.id }, times: 1 });

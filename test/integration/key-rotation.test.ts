@@ -19,7 +19,7 @@ const isUnderNewest = async () =>
   (await tokens()).every((row) => !newest.isOutdated(row.access_token) && !newest.isOutdated(row.refresh_token));
 
 describe('a rotation of TOKEN_ENCRYPTION_KEY', () => {
-  it('brings every athlete’s tokens under the newest key at the start; the former key can go then', async () => {
+  it('re-encrypts every athlete’s tokens with the newest key at the start; the former key can then be removed', async () => {
     rig = await startRig();
     const athletes = [await rig.connectAthlete(), await rig.connectAthlete(), await rig.connectAthlete()];
     const before = (await tokens()).map((row) => former.open(row.refresh_token));
@@ -33,7 +33,7 @@ describe('a rotation of TOKEN_ENCRYPTION_KEY', () => {
     for (const id of athletes) expect(await without.accessTokens.get(id)).toBeDefined();
   });
 
-  it('brings the secrets of endpoints under the newest key too', async () => {
+  it('re-encrypts the secrets of endpoints with the newest key too', async () => {
     rig = await startRig({ env: { OUTBOUND_ALLOW_PRIVATE: 'true' } });
     const url = 'http://127.0.0.1:9/';
     const created = await rig.admin('/api/v1/endpoints', { method: 'POST', body: JSON.stringify({ url }) });
@@ -60,7 +60,7 @@ describe('a rotation of TOKEN_ENCRYPTION_KEY', () => {
     expect(await isUnderNewest()).toBe(true);
   });
 
-  it('leaves alone what no key opens, and goes on with the others', async () => {
+  it('leaves what no key opens alone, and continues with the others', async () => {
     rig = await startRig();
     const [lost] = [await rig.connectAthlete(), await rig.connectAthlete()];
     const foreign = createSecretBox(['cd'.repeat(32)]).seal('token');

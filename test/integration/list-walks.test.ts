@@ -43,7 +43,7 @@ describe('a page of a sync of all athletes that cannot be read', () => {
   it.each([
     ['given up', giveUp],
     ['snoozed', snooze],
-  ])('notes nothing of an athlete who was erased in the meantime, when it is %s', async (_, end) => {
+  ])('records nothing about an athlete who was erased in the meantime, when it is %s', async (_, end) => {
     const { database } = rig.service;
     await database.query(`UPDATE list_walk SET check_due_at = NULL`); // those of other tests
     const athleteId = await rig.connectAthlete();

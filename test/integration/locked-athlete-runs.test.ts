@@ -5,7 +5,7 @@ import { type Rig, startRig } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
 let rig: Rig;
-/** Somebody else at the same database. */
+/** Another client of the same database. */
 let other: Database;
 
 beforeAll(async () => {
@@ -52,8 +52,8 @@ const untilWaits = (query: string) =>
     `a wait of ${query}`,
   );
 
-describe('a run that ends while somebody has locked its athlete and does not let go', () => {
-  it('holds up no run of others, and is stored when the athlete is free, from the one answer', async () => {
+describe('a run that ends while another transaction keeps its athlete locked', () => {
+  it('delays no run of others, and is stored from its one answer when the athlete is free', async () => {
     const athletes = [await rig.connectAthlete(), await rig.connectAthlete(), await rig.connectAthlete()];
     const { ids, answer } = await startHeldCalls(athletes);
     const [locked = '', ...free] = ids;
@@ -69,7 +69,7 @@ describe('a run that ends while somebody has locked its athlete and does not let
     expect(ids.map((id) => callsFor(id).length)).toEqual([1, 1, 1]);
   });
 
-  it('is stored though somebody holds up every claim', async () => {
+  it('is stored although every claim is blocked', async () => {
     const { ids, answer } = await startHeldCalls([await rig.connectAthlete(), await rig.connectAthlete()]);
     const third = await rig.connectAthlete();
     await other.transaction(async (tx) => {

@@ -8,8 +8,8 @@ beforeAll(async () => {
 });
 afterAll(() => rig.close());
 
-describe('a job that is due and that somebody else has locked', () => {
-  it('holds up no other athlete, and runs when it is free', async () => {
+describe('a job that is due and that another transaction has locked', () => {
+  it('delays no other athlete, and runs when it is free', async () => {
     const ids: string[] = [];
     for (const athleteId of [await rig.connectAthlete(), await rig.connectAthlete()]) {
       const { id } = rig.simulator.addActivity(athleteId);

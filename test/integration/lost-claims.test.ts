@@ -66,7 +66,7 @@ const putBacks = (id: string) =>
   );
 
 const STORED = { status: 'done', outcome: 'stored', attempts: 0 };
-const WHY = 'The connection to the database broke before the worker heard of its claim; the job was released.';
+const WHY = 'The database connection broke before the worker received its claim; the job was released.';
 
 describe('a claim whose answer is lost with the connection', () => {
   it('is undone as soon as the database is back: the job is fetched within seconds, as its first attempt', async () => {

@@ -21,7 +21,7 @@ const detailCalls = (activityId: string): CallRecord[] =>
   rig.simulator.calls.filter((call) => call.activityId === activityId);
 
 describe('a new activity at the provider', () => {
-  it('is told by a webhook, stored with every field, and drawn', async () => {
+  it('is announced by a webhook, stored with every field, and drawn', async () => {
     const { id, status } = await rig.simulator.createActivityAndNotify(athleteId, {
       name: 'Morning run – “übers Moos” 🏃',
       sportType: 'Run',
@@ -81,7 +81,7 @@ describe('a new activity at the provider', () => {
   );
 });
 
-describe('an answer of the provider that is not what its API promises', () => {
+describe('an answer that does not match the provider’s API', () => {
   it.each([
     ['garbage', /not JSON/],
     ['truncated', /not JSON/],
@@ -127,7 +127,7 @@ describe('an answer of the provider that is not what its API promises', () => {
     expect(detailCalls(id)).toHaveLength(1);
   });
 
-  it('a number beyond any type where the service reads none: is stored letter for letter', async () => {
+  it('a number beyond any type in a field that the service does not read: is stored verbatim', async () => {
     const { id } = rig.simulator.addActivity(athleteId);
     const body = `{"id":${id}, "athlete":{"id":${athleteId}}, "start_date":"2025-01-01T00:00:00Z", "elevations":[1e999999, 0.10]}`;
     rig.simulator.faults.add({ kind: 'garbage', body, match: { activityId: id } });
@@ -155,7 +155,7 @@ describe('an answer of the provider that is not what its API promises', () => {
   });
 });
 
-describe('a thumbnail job whose activity has gone', () => {
+describe('a thumbnail job whose activity no longer exists', () => {
   it('ends without a picture', async () => {
     const { id } = await rig.simulator.createActivityAndNotify(athleteId);
     await untilThumbnail(rig, id);

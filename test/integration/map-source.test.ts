@@ -98,14 +98,14 @@ describe('a map source that fails', () => {
     }
     expect(warnings()).toEqual([
       expect.objectContaining({
-        message: 'pictures lack tiles of their map',
+        message: 'thumbnails lack map tiles',
         error: `A tile of the map source ${new URL(tiles.origin).host} was answered with status 401.`,
       }),
     ]);
     expect(lines.join()).not.toContain(KEY);
   });
 
-  it('for a time has the picture drawn again, which is plain until then', async () => {
+  it('temporarily has the picture redrawn, which is plain until then', async () => {
     answerWith(503);
     let id = '';
     await untilWithoutMap(1, async () => {
@@ -118,7 +118,7 @@ describe('a map source that fails', () => {
     expect(await isOnMap(id)).toBe(true);
   });
 
-  it('on one tile only has the picture drawn again too', async () => {
+  it('on only one tile has the picture redrawn too', async () => {
     tiles.requests = [];
     tiles.answer = (_request, response) =>
       tiles.requests.length === 1 ? response.writeHead(503).end() : sendImage(response, tiles.blueTile);

@@ -44,7 +44,7 @@ describe('migrate', () => {
     expect(queues).toEqual({ names: expect.arrayContaining(['activity-fetch', 'thumbnail']) });
   });
 
-  it('makes the schema that sql/schema.sql shows (npm run schema:dump writes it)', async () => {
+  it('creates the schema that sql/schema.sql shows (npm run schema:dump writes it)', async () => {
     await run();
     const committed = await readFile(new URL('../../sql/schema.sql', import.meta.url), 'utf8');
     expect(await describeSchema(database)).toBe(committed);
@@ -92,12 +92,12 @@ describe('migrate', () => {
     await edited.remove();
   });
 
-  it('refuses a migration that does not say whether the release before serves with it', async () => {
+  it('refuses a migration that does not say whether the previous release can serve with it', async () => {
     const silent = await makeRelease('0.10.0', {
       'migrations/0901-note.sql': 'ALTER TABLE activity ADD COLUMN note text;',
     });
     await expect(migrate({ connectionString: empty.url, logger, release: silent })).rejects.toThrow(
-      'sql/migrations/0901-note.sql does not say whether the release before serves with it.',
+      'sql/migrations/0901-note.sql does not say whether the previous release can serve with it.',
     );
     expect(await database.query(`SELECT FROM pg_namespace WHERE nspname = 'pgboss'`)).toEqual([]);
     await silent.remove();
@@ -119,7 +119,7 @@ describe('migrate', () => {
     await changed.remove();
   });
 
-  it('writes down what it did', async () => {
+  it('records what it did', async () => {
     const log = keepLog('info');
     await migrate({ connectionString: empty.url, logger: log.logger });
     await migrate({ connectionString: empty.url, logger: log.logger });
@@ -134,7 +134,7 @@ describe('migrate', () => {
     ]);
   });
 
-  it('names the version of pg-boss’s schema in the migration that raised it', async () => {
+  it('names the version of pg-boss’s schema in the migration that upgraded it', async () => {
     const raisedTo = (await migrationNames()).flatMap((name) => /-pg-boss-(\d+)\.sql$/.exec(name)?.[1] ?? []);
     expect(BOSS_SCHEMA_VERSION).toBe(Number(raisedTo.at(-1) ?? BASELINE_BOSS_SCHEMA_VERSION));
   });
@@ -149,7 +149,7 @@ describe('migrate', () => {
   });
 });
 
-describe('a database that goes away while a process waits for another that migrates', () => {
+describe('a database that becomes unreachable while a process waits for another one’s migration', () => {
   it('fails the migration with the reason, and does not kill the process', async () => {
     const url = new URL(empty.url);
     const proxy = await startTcpProxy(Number(url.port));
@@ -169,8 +169,8 @@ describe('a database that goes away while a process waits for another that migra
   });
 });
 
-describe('a process that is gone without a word while it migrates', () => {
-  it('holds up the next one only until the server finds its lock idle', async () => {
+describe('a process that vanishes while it migrates', () => {
+  it('delays the next one only until the server finds its lock idle', async () => {
     const url = new URL(empty.url);
     const proxy = await startTcpProxy(Number(url.port));
     url.port = String(proxy.port);
@@ -185,7 +185,7 @@ describe('a process that is gone without a word while it migrates', () => {
     expect(await vanished).toBeInstanceOf(Error);
   });
 
-  it('is not taken for gone because it works for longer than that', async () => {
+  it('does not count as vanished because it works for longer than that', async () => {
     await database.query('CREATE TABLE schema_migration (name text PRIMARY KEY, applied_at timestamptz DEFAULT now())');
     const migrated = await database.transaction(async (tx) => {
       await tx.query('LOCK TABLE schema_migration');

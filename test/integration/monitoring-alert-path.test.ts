@@ -69,7 +69,7 @@ afterAll(async () => {
 });
 
 describe('an outage of the provider', () => {
-  it('is seen by Prometheus, told to the channel, and told again when it is over', async () => {
+  it('is seen by Prometheus, reported to the channel, and reported again when it is over', async () => {
     if (!isPossible) return;
     const athleteId = await rig.connectAthlete();
     const traffic = keepSendingActivities(athleteId);
@@ -114,12 +114,12 @@ describe('an outage of the provider', () => {
 });
 
 describe('an alert in the Alertmanager as it is shipped', () => {
-  it('is told to the channel within 30 seconds, then its end, and never the liveness alert', async () => {
+  it('reaches the channel within 30 seconds, then its end, and never the liveness alert', async () => {
     if (!isPossible) return;
     const { message, afterMs } = await asShipped.told;
     expect(afterMs).toBeLessThan(GROUP_WAIT_MS + 3000);
     expect(message.attachments[0]?.title).toBe('FIRING (1): TestAlert in monitoring');
-    expect(message.attachments[0]?.text).toContain('Somebody tests whether alerts reach this channel.');
+    expect(message.attachments[0]?.text).toContain('An operator is testing whether alerts reach this channel.');
     expect(message.channel).toBe('#alerts');
 
     const { sentAt } = asShipped;

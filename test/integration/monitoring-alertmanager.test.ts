@@ -40,7 +40,7 @@ describe('the configuration of the Alertmanager', () => {
   });
 
   it.each([
-    ['the liveness alert nowhere but to its monitor', ['alertname=Watchdog', 'severity=none'], 'heartbeat,null'],
+    ['the liveness alert only to its monitor', ['alertname=Watchdog', 'severity=none'], 'heartbeat,null'],
     ['the helper alert nowhere', ['alertname=InfoInhibitor', 'severity=none'], 'null'],
     ['a critical alert to the channel', ['alertname=ActivitySyncQueueStalled', 'severity=critical'], 'channel'],
     ['a warning to the channel', ['alertname=VolumeFilling', 'severity=warning', 'namespace=monitoring'], 'channel'],
@@ -104,7 +104,7 @@ describe("the liveness alert's way to its monitor", () => {
 });
 
 describe('the inhibition rules', () => {
-  /** Which alerts an Alertmanager holds back while it has all of them, each as `name namespace job`. */
+  /** Which alerts an Alertmanager inhibits while it has all of them, each as `name namespace job`. */
   async function inhibited(alerts: string[]): Promise<string[]> {
     const alertmanager = await startAlertmanager({
       program: program as string,
@@ -125,11 +125,11 @@ describe('the inhibition rules', () => {
       type Known = { labels: { alertname: string; namespace: string; job?: string }; status: { state: string } }[];
       const read = async () => (await (await fetch(`${alertmanager.url}/api/v2/alerts`)).json()) as Known;
       let known = await read();
-      // Every group is looked at once after group_wait; until then an alert is unprocessed.
+      // Every group is processed once after group_wait; until then an alert is unprocessed.
       await until(async () => {
         known = await read();
         return known.length === alerts.length && known.every(({ status }) => status.state !== 'unprocessed');
-      }, 'every alert being looked at');
+      }, 'every alert being processed');
       return known
         .filter(({ status }) => status.state === 'suppressed')
         .map(({ labels }) => [labels.alertname, labels.namespace, labels.job].filter(Boolean).join(' '))
@@ -139,7 +139,7 @@ describe('the inhibition rules', () => {
     }
   }
 
-  it('hold back what follows from an unreachable database, in its namespace alone', async () => {
+  it('inhibit the consequences of an unreachable database, only in its namespace', async () => {
     if (!program) return;
     const answer = await inhibited([
       'ActivitySyncDatabaseAway prod',
@@ -157,7 +157,7 @@ describe('the inhibition rules', () => {
     ]);
   });
 
-  it('hold back what follows from commits that no replica confirms', async () => {
+  it('inhibit what follows from commits that no replica confirms', async () => {
     if (!program) return;
     const answer = await inhibited([
       'DatabaseWithoutReplica prod',
@@ -167,7 +167,7 @@ describe('the inhibition rules', () => {
     expect(answer).toEqual(['ActivitySyncWebhookErrorBudgetFastBurn prod']);
   });
 
-  it('hold back what waits for the workers while none of them answers', async () => {
+  it('inhibit what waits for the workers while none of them answers', async () => {
     if (!program) return;
     const follow = [
       'ActivitySyncDeliveriesWaiting prod',
@@ -179,7 +179,7 @@ describe('the inhibition rules', () => {
     expect(await inhibited(['ActivitySyncTargetDown prod activity-sync', ...follow])).toEqual([]);
   });
 
-  it("hold back the chart's alert about targets where one of ours speaks of the same", async () => {
+  it("inhibit the chart's alert about targets where one of ours speaks of the same", async () => {
     if (!program) return;
     const own = ['ActivitySyncTargetDown prod activity-sync', 'DatabaseInstanceDown prod'];
     const others = ['TargetDown prod monitoring/velero', 'TargetDown staging activity-sync'];
@@ -187,7 +187,7 @@ describe('the inhibition rules', () => {
     expect(await inhibited([...own, ...others, ...same])).toEqual(same);
   });
 
-  it('hold back the slower tiers of an error budget while a faster one burns', async () => {
+  it('inhibit the slower tiers of an error budget while a faster one burns', async () => {
     if (!program) return;
     const tier = (name: string, namespace = 'prod') => `ActivitySyncWebhookErrorBudget${name} ${namespace}`;
     const all = [tier('FastBurn'), tier('SlowBurn'), tier('Draining'), tier('AtRisk'), tier('AtRisk', 'staging')];
@@ -202,7 +202,7 @@ describe('the test alert', () => {
     expect(lines.join()).toContain('Is the port-forward to port 9093 running?');
   });
 
-  it('has the documented form, and tells what to expect', async () => {
+  it('has the documented form, and says what to expect', async () => {
     const bodies: string[] = [];
     const server = createServer((request, response) => {
       expect(`${request.method} ${request.url} ${request.headers['content-type']}`).toBe(

@@ -20,7 +20,7 @@ it('a service that loses its database and finds it again says so in lines that a
   };
   expect(lines.flatMap(alertsFor)).toEqual([]);
   rig.proxy.cut();
-  await untilLine('LISTEN connection failed; retrying');
+  await untilLine('LISTEN connection failed, retrying');
   for (const line of lines.filter((one) => one.includes('LISTEN connection')))
     expect([line, alertsFor(line)]).toEqual([line, ['LogDatabaseUnreachable']]);
   rig.proxy.restore();

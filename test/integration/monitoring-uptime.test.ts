@@ -67,7 +67,7 @@ describe('provisioning the uptime monitor', () => {
     expect(uptime.writes).toEqual([]);
   });
 
-  it('changes what differs and keeps what somebody added by hand', async () => {
+  it('changes what differs and keeps what was added manually', async () => {
     await provision();
     const [first] = uptime.monitors.values();
     Object.assign(first ?? {}, { interval: 20, description: 'ask Kim', notificationIDList: { 99: true } });
@@ -92,7 +92,7 @@ describe('provisioning the uptime monitor', () => {
     );
   });
 
-  it('says so when the password is wrong, too weak, or nobody answers', async () => {
+  it('says so when the password is wrong or too weak, or the monitor does not answer', async () => {
     await expect(provision(STATE, 'weak')).rejects.toThrow('Uptime Kuma refused "setup": passwordTooWeak');
     await provision();
     await expect(provision(STATE, 'another password 123')).rejects.toThrow(

@@ -91,7 +91,7 @@ describe('a LISTEN connection that breaks', () => {
     expect(await heard).toBe('budget');
   });
 
-  it('without a word (half-open) is found by the heartbeat and re-established', async () => {
+  it('silently (half-open) is found by the heartbeat and re-established', async () => {
     const woken = hear('fetch');
     proxy.hold();
     while (hub.connected) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -117,7 +117,7 @@ describe('a LISTEN connection that breaks', () => {
     expect(await listenConnected()).toBe(1);
   });
 
-  it('is tried again for as long as the server is away', async () => {
+  it('is retried for as long as the server is unreachable', async () => {
     proxy.cut();
     while (hub.connected) await new Promise((resolve) => setTimeout(resolve, 5));
     expect((await metrics.listenConnected.get()).values[0]?.value).toBe(0);
@@ -129,7 +129,7 @@ describe('a LISTEN connection that breaks', () => {
 });
 
 describe('stopping', () => {
-  it('ends at once while the connection stands, twice as well as before the start', async () => {
+  it('ends at once while the connection is up, also when repeated or before the start', async () => {
     await hub.stop();
     await hub.stop();
     expect(hub.connected).toBe(false);
@@ -137,7 +137,7 @@ describe('stopping', () => {
     await new NotifyHub({ connectionString: url, clock: systemClock, logger: createSilentLogger(), metrics }).stop();
   });
 
-  it('does not wait for a server that went without a word', async () => {
+  it('does not wait for a server that vanished', async () => {
     proxy.hold();
     const startedAt = performance.now();
     await hub.stop();
@@ -145,7 +145,7 @@ describe('stopping', () => {
     proxy.release();
   });
 
-  it('ends the attempts to connect again', async () => {
+  it('ends the attempts to reconnect', async () => {
     proxy.cut();
     while (hub.connected) await new Promise((resolve) => setTimeout(resolve, 5));
     await hub.stop();
@@ -177,7 +177,7 @@ describe('a server that lets the service in and then says nothing', () => {
       proxy.holdFrom('LISTEN', resolve);
     });
 
-  it('is given up, and asked again', async () => {
+  it('is dropped, and tried again', async () => {
     const asked = holdFromListen();
     await endOfListener();
     await asked;
@@ -187,7 +187,7 @@ describe('a server that lets the service in and then says nothing', () => {
     expect(hub.connected).toBe(true);
   });
 
-  it('holds up no stop', async () => {
+  it('does not delay the stop', async () => {
     const asked = holdFromListen();
     await endOfListener();
     await asked;

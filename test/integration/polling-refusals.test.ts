@@ -15,7 +15,7 @@ afterEach(() => rig.simulator.faults.clear());
 const { listCalls, sweep, untilDone, untilRow, untilSwept } = stepsOf(() => rig);
 
 describe('a polling sweep', () => {
-  it('passes over an athlete whose list fails, and comes back to them', async () => {
+  it('skips an athlete whose list fails, and comes back to them', async () => {
     const failing = await rig.connectAthlete();
     const other = await rig.connectAthlete();
     const [theirs] = rig.simulator.addHistory(other, 1);
@@ -71,7 +71,7 @@ describe('a polling sweep', () => {
     expect(listCalls(athleteId)).toHaveLength(calls);
   });
 
-  it('shows an athlete whose list is refused for scope as such, says what to do, and asks no more', async () => {
+  it('shows an athlete whose list is refused for scope as such, says what to do, and makes no more calls', async () => {
     const athleteId = await rig.connectAthlete();
     rig.simulator.faults.add({ kind: 'status', status: 403, match: { path: /athlete\/activities/, athleteId } });
     await sweep();
@@ -87,7 +87,7 @@ describe('a polling sweep', () => {
     expect(listCalls(athleteId)).toHaveLength(calls);
   });
 
-  it('refreshes a rejected access token once and goes on', async () => {
+  it('refreshes a rejected access token once and continues', async () => {
     const athleteId = await rig.connectAthlete();
     const [activity] = rig.simulator.addHistory(athleteId, 1);
     rig.simulator.invalidateAccessToken(athleteId);
@@ -96,7 +96,7 @@ describe('a polling sweep', () => {
     expect(listCalls(athleteId).map(({ status }) => status)).toContain(200);
   });
 
-  it('waits for the turn of the window after a 429, and then goes on where it was', async () => {
+  it('waits for the window rollover after a 429, and then continues where it was', async () => {
     const athleteId = await rig.connectAthlete();
     const [activity] = rig.simulator.addHistory(athleteId, 1);
     rig.simulator.faults.add({

@@ -29,7 +29,7 @@ async function makeDue(of: Rig): Promise<void> {
 }
 
 describe('the polling interval', () => {
-  it('may be a week, and is not begun anew by a restart', async () => {
+  it('may be a week, and is not reset by a restart', async () => {
     const env = { PROVIDER_AUTO_SYNC_ENABLED: 'true', PROVIDER_WORKER_INTERVAL_MS: '604800000' };
     const clocked = await startClockedRig(env);
     rig = clocked;
@@ -61,7 +61,7 @@ describe('the polling interval', () => {
     expect(rig.simulator.calls.filter((call) => isList(call) && call.athleteId === athleteId)).toHaveLength(1);
   });
 
-  it('is 0 in the metrics while automatic sync is disabled, and nobody polls', async () => {
+  it('is 0 in the metrics while automatic sync is disabled, and no process polls', async () => {
     const clocked = await startClockedRig({ PROVIDER_AUTO_SYNC_ENABLED: 'false' });
     rig = clocked;
     await rig.connectAthlete();
@@ -71,7 +71,7 @@ describe('the polling interval', () => {
   });
 });
 
-describe('when nobody polls', () => {
+describe('when no process polls', () => {
   it('a web process shows the interval and when the last sweep ended: an alert reads both', async () => {
     rig = await startRig({ env: { SERVICE_ROLES: 'web', PROVIDER_AUTO_SYNC_ENABLED: 'true' } });
     await untilMetric(rig, /^activity_sync_polling_interval_seconds 14400$/m);
@@ -90,7 +90,7 @@ describe('POLLING_STOP_AFTER', () => {
   it.each([
     ['9', 1],
     ['10', 2],
-  ])('of %s and at most 9 known in a row: pages asked for: %d', async (POLLING_STOP_AFTER, pages) => {
+  ])('of %s and at most 9 known in a row: pages requested: %d', async (POLLING_STOP_AFTER, pages) => {
     rig = await startRig({
       env: { PROVIDER_AUTO_SYNC_ENABLED: 'true', SERVICE_ROLES: 'web,fetch,polling', POLLING_STOP_AFTER },
     });
@@ -137,7 +137,7 @@ describe('replicas', () => {
     expect(most).toBe(1);
   });
 
-  it('make one detail call for an activity of which webhooks tell three times and which polling sees too', async () => {
+  it('make one detail call for an activity that webhooks announce three times and that polling sees too', async () => {
     rig = await startRig({
       env: { SERVICE_ROLES: 'web,fetch,polling', PROVIDER_AUTO_SYNC_ENABLED: 'true', FETCH_CONCURRENCY: '2' },
       simulator: { latencyMs: 5 },

@@ -69,7 +69,7 @@ describe('a listed activity that cannot be fetched', () => {
     [404, 'notFound', 1],
     [500, 'exhausted', 6],
   ])(
-    'with answer %d is asked for and counted as missed once, and again after seven days',
+    'with answer %d is requested and counted as missed once, and again after seven days',
     async (status, outcome, calls) => {
       const athleteId = await athleteWithStored(40);
       const before = await missed();
@@ -97,7 +97,7 @@ describe('a listed activity that cannot be fetched', () => {
     },
   );
 
-  it('is asked for once by the next sweep where a webhook had told of it: an outage may be over', async () => {
+  it('is requested once by the next sweep if a webhook had announced it: an outage may be over', async () => {
     const athleteId = await athleteWithStored(3);
     const before = await missed();
     const [repaired, gone] = recordSilently(athleteId, 2) as [string, string];
@@ -113,7 +113,7 @@ describe('a listed activity that cannot be fetched', () => {
     expect(await missed()).toBe(before);
   });
 
-  it('is asked for again by the next sweep where a sweep removed what was stored of it', async () => {
+  it('is requested again by the next sweep if a sweep had removed it', async () => {
     const athleteId = await athleteWithStored(3);
     const [id] = recordSilently(athleteId, 1) as [string];
     await sweep();
@@ -126,7 +126,7 @@ describe('a listed activity that cannot be fetched', () => {
     expect(await outcomeOf(id)).toBe('stored');
   });
 
-  it('is fetched as soon as the athlete connects again, where access was refused', async () => {
+  it('is fetched as soon as the athlete reconnects, if access was refused', async () => {
     const athleteId = await athleteWithStored(3);
     const [id] = recordSilently(athleteId, 1) as [string];
     const fault = answer(id, 403);

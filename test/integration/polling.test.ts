@@ -65,7 +65,7 @@ describe('a polling sweep', () => {
       });
     }
     expect(history.map(({ id }) => detailCalls(id))).toEqual(history.map(() => 1));
-    expect(found).toEqual({ missed: 0, changed: 0, vanished: 0 }); // no webhook could have told of what was before
+    expect(found).toEqual({ missed: 0, changed: 0, vanished: 0 }); // no webhook could have announced earlier activities
   });
 
   it('stops after 20 known in a row, with one call for the list', async () => {
@@ -79,7 +79,7 @@ describe('a polling sweep', () => {
   it.each([
     [20, 1],
     [19, 2],
-  ])('with an unknown one behind %d known in a row: pages asked for: %d', async (known, pages) => {
+  ])('with an unknown one behind %d known in a row: pages requested: %d', async (known, pages) => {
     const { athleteId } = await athleteWithStored(60);
     const [last] = await rig.service.database.query<{ start_date: Date }>(
       'SELECT start_date FROM activity WHERE athlete_id = $1 ORDER BY start_date DESC OFFSET $2 LIMIT 1',
@@ -135,7 +135,7 @@ describe('a polling sweep', () => {
     expect(detailCalls(id)).toBe(1);
   });
 
-  it('asks once, not in every sweep, where list and detail disagree', async () => {
+  it('fetches once, not in every sweep, if list and detail disagree', async () => {
     const { ids } = await athleteWithStored(2);
     const id = ids[0] as string;
     const disagree = () =>
@@ -153,7 +153,7 @@ describe('a polling sweep', () => {
     expect(detailCalls(id)).toBe(3);
   });
 
-  it('does not bring back what a webhook deleted although the list still shows it', async () => {
+  it('does not restore what a webhook deleted although the list still shows it', async () => {
     const { athleteId, ids } = await athleteWithStored(2);
     const id = ids[1] as string;
     const gone = rig.simulator.faults.add({ kind: 'status', status: 404, match: { activityId: id } });
@@ -177,7 +177,7 @@ describe('an athlete who has just connected', () => {
     expect(await lastSweep()).toEqual(finishedAt);
   });
 
-  it('goes before the athletes whom a running sweep has still to visit', async () => {
+  it('is visited before the remaining athletes of a running sweep', async () => {
     const first = await rig.connectAthlete();
     const { id: athleteId } = rig.simulator.addAthlete({ name: 'Bo Rider' });
     const waiting = await rig.connectAthlete();

@@ -20,7 +20,7 @@ interface AdvancingClock extends Clock {
   advance(ms: number): void;
 }
 
-/** A process of the service as far as its presence goes, in this Node process. */
+/** The presence of a service process, in this Node process. */
 interface PresentProcess {
   hub: NotifyHub;
   presence: Presence;
@@ -117,7 +117,7 @@ const lockIsGone = (id: number) => async () =>
     .length === 0;
 
 describe('a process', () => {
-  it('registers with its host, pid, roles and version, and keeps writing down that it lives', async () => {
+  it('registers with its host, pid, roles and version, and keeps recording that it is alive', async () => {
     const one = await startPresent();
     const [row] = await rowsOf(idOf(one));
     expect(row).toMatchObject({
@@ -132,7 +132,7 @@ describe('a process', () => {
     await until(seenLater, 'a heartbeat');
   });
 
-  it('leaves no row when it stops in good order', async () => {
+  it('leaves no row when it stops normally', async () => {
     const one = await startPresent();
     await one.hub.stop();
     expect(await rowsOf(idOf(one))).toEqual([]);
@@ -195,7 +195,7 @@ describe('a process', () => {
 });
 
 describe('a watch', () => {
-  it('calls a killed process dead at the second look, a second after the first', async () => {
+  it('declares a killed process dead at the second check, a second after the first', async () => {
     const watcher = await startPresent();
     const { child, id } = await spawnProcess();
     const watch = watchOf(watcher);
@@ -208,7 +208,7 @@ describe('a watch', () => {
     expect(await rowsOf(id)).toHaveLength(1);
   });
 
-  it('calls a paused process alive', async () => {
+  it('considers a paused process alive', async () => {
     const watcher = await startPresent();
     const { child, id } = await spawnProcess();
     const watch = watchOf(watcher);
@@ -219,7 +219,7 @@ describe('a watch', () => {
     child.kill('SIGCONT');
   });
 
-  it('does not call a process dead that registered again between two looks', async () => {
+  it('does not declare a process dead that registered again between two checks', async () => {
     const watcher = await startPresent();
     const other = await startPresent(proxiedUrl);
     const watch = watchOf(watcher);
@@ -232,7 +232,7 @@ describe('a watch', () => {
     expect(await watch.look([idOf(other)])).toEqual([]);
   });
 
-  it('wants the two looks at least a second apart', async () => {
+  it('requires at least a second between the two checks', async () => {
     const watcher = await startPresent();
     const stillClock = { ...systemClock, now: () => 0 };
     const watch = new DeadProcessWatch({ database, presence: watcher.presence, clock: stillClock, serverGraceMs: 0 });
@@ -243,7 +243,7 @@ describe('a watch', () => {
     expect(await watch.look([NEVER_REGISTERED])).toEqual([NEVER_REGISTERED]);
   });
 
-  it('calls nobody dead in the first 10 s after its own process reconnected', async () => {
+  it('declares no process dead in the first 10 s after its own process reconnected', async () => {
     const watcher = await startPresent();
     const watch = watchOf(watcher);
     await terminateListeners();
@@ -260,7 +260,7 @@ describe('a watch', () => {
     expect(await watch.look([NEVER_REGISTERED])).toEqual([NEVER_REGISTERED]);
   });
 
-  it('calls nobody dead in the first 10 s after the start of the server', async () => {
+  it('declares no process dead in the first 10 s after the start of the server', async () => {
     const [server] = await database.query<{ uptime_ms: number }>(
       'SELECT extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float8 * 1000 AS uptime_ms',
     );
@@ -269,7 +269,7 @@ describe('a watch', () => {
     expect(await findDeadProcesses(database, [NEVER_REGISTERED], uptimeMs)).toEqual([NEVER_REGISTERED]);
   });
 
-  it('calls nobody dead while its own process is not registered', async () => {
+  it('declares no process dead while its own process is not registered', async () => {
     const watcher = await startPresent(proxiedUrl);
     const watch = watchOf(watcher);
     expect(await watch.look([NEVER_REGISTERED])).toEqual([]);

@@ -32,7 +32,7 @@ describe('wrong bearer tokens', () => {
     expect(statuses).toEqual([302, 401, 302, 401, 302, 401, 302, 401, 302, 401, 429, 429]);
   });
 
-  it('count together with wrong sign-ins, and a 429 says when to come again', async () => {
+  it('count together with wrong sign-ins, and a 429 says when to retry', async () => {
     for (let n = 0; n < 5; n += 1) await ask('wrong', '198.51.100.2');
     for (let n = 0; n < 5; n += 1)
       await (await signIn(rig.service.url, 'wrong', { 'x-forwarded-for': '198.51.100.2' })).arrayBuffer();
@@ -41,7 +41,7 @@ describe('wrong bearer tokens', () => {
     await problemOf(refused);
   });
 
-  it('lock out no right token, from another address nor from the same', async () => {
+  it('lock out no right token, from another address or the same', async () => {
     for (let n = 0; n < 20; n += 1) await ask('wrong', '198.51.100.3');
     expect(await ask('wrong', '198.51.100.3')).toBe(429);
     expect(await ask(ADMIN_TOKEN, '198.51.100.3')).toBe(200);
@@ -51,7 +51,7 @@ describe('wrong bearer tokens', () => {
     expect(begun.status).toBe(303);
   });
 
-  it('of a minute are one line of the log, that the rule finds, and one entry of the audit', async () => {
+  it('of a minute are one log line, which the rule finds, and one audit entry', async () => {
     await clock.tick(60_000);
     await until(() => failures().length > 0, 'the line');
     lines.splice(0);
@@ -83,7 +83,7 @@ describe('wrong bearer tokens', () => {
     expect(await ask('wrong', '198.51.100.7')).toBe(401);
   });
 
-  it('of a network of IPv6 count together, since one holder has it all', async () => {
+  it('from one IPv6 network count together, since one holder has all of it', async () => {
     const statuses: number[] = [];
     for (let n = 0; n < 11; n += 1) statuses.push(await ask('wrong', `2001:db8:0:1::${n + 1}`));
     expect(statuses).toEqual([...Array(10).fill(401), 429]);

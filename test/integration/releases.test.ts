@@ -150,7 +150,7 @@ describe('a newer schema of pg-boss', () => {
 });
 
 describe('an older schema of pg-boss', () => {
-  it('is raised by migrate, with its indexes, and by no start', async () => {
+  it('is upgraded by migrate, with its indexes, and not by a start', async () => {
     await rig.service.stop(1000);
     await database.query(getRollbackPlans('pgboss', BOSS_SCHEMA_VERSION));
     await expect(start(THIS_RELEASE)).rejects.toThrow(

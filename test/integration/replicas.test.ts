@@ -50,7 +50,7 @@ describe('replicas that fetch', () => {
   };
   const callsFor = (id: string) => rig.simulator.calls.filter((call) => call.activityId === id).length;
 
-  it('killed during a call: another takes the job back and finishes it, as one attempt', async () => {
+  it('killed during a call: another reclaims the job and finishes it, as one attempt', async () => {
     await startRigOfWeb();
     const athleteId = await rig.connectAthlete();
     const held = rig.simulator.faults.add({ match: { path: /activities/ }, kind: 'hold', times: 1 });
@@ -122,7 +122,7 @@ describe('replicas that fetch', () => {
     expect(call?.at).toBeGreaterThanOrEqual(waiting.nextRunAt.getTime());
   }, 30_000);
 
-  it('decide by the database’s clock: one that is ahead sleeps until a picture is due, and does not ask on and on', async () => {
+  it('decide by the database’s clock: one that is ahead sleeps until a picture is due, without a busy loop', async () => {
     await startRigOfWeb();
     const { boss, database } = rig.service;
     const waits: number[] = [];

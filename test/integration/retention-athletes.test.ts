@@ -28,7 +28,7 @@ async function purge(): Promise<void> {
 }
 
 describe('the retention', () => {
-  it('leaves nothing of an athlete who is not connected, of whom an event came', async () => {
+  it('leaves nothing of an event for an athlete who is not connected', async () => {
     const athleteId = await rig.connectAthlete();
     const { id } = rig.simulator.addActivity(athleteId);
     for (const [object_id, owner_id] of [
@@ -50,7 +50,7 @@ describe('the retention', () => {
     expect(await scheduled()).toEqual([athleteId]);
   });
 
-  it('forgets a bulk sync that has ended, also when no other is begun', async () => {
+  it('deletes a bulk sync that has ended, even if no other one is started', async () => {
     const athleteId = await rig.connectAthlete();
     const { id } = (await ask(rig, 'POST', `/api/admin/athletes/${athleteId}/sync`, {})).body;
     const { database } = rig.service;

@@ -29,7 +29,7 @@ describe('every page and answer', () => {
     '/api/provider/connect',
     '/api/provider/callback?state=forged&error=access_denied',
     '/healthz',
-  ])('%s carries the security headers, and no cookie unless it begins something', async (path) => {
+  ])('%s carries the security headers, and no cookie unless it starts a session', async (path) => {
     const response = await fetch(`${rig.service.url}${path}`, { redirect: 'manual' });
     await response.arrayBuffer();
     const { headers } = response;
@@ -39,7 +39,7 @@ describe('every page and answer', () => {
     expect(headers.get('x-content-type-options')).toBe('nosniff');
     expect(headers.get('x-frame-options')).toBe('SAMEORIGIN');
     expect(headers.get('strict-transport-security')).toMatch(/max-age=\d{7,}/);
-    // The address of the callback holds the code, which is for nobody else to see.
+    // The callback's address contains the code, which must not leak.
     const isCallback = path.startsWith('/api/provider/callback');
     expect(headers.get('referrer-policy')).toBe(isCallback ? 'no-referrer' : 'same-origin');
     expect(headers.get('x-powered-by')).toBeNull();
@@ -56,7 +56,7 @@ describe('every page and answer', () => {
 });
 
 describe('the session cookie', () => {
-  it('is out of reach of scripts, other sites and plain http, and ends by itself', async () => {
+  it('cannot be read by scripts, other sites or over plain http, and expires', async () => {
     const secure = await rig.startReplica({ NEXT_PUBLIC_BASE_URL: 'https://sync.example.com' });
     const cookie = (await signIn(secure.url, ADMIN_TOKEN)).headers.get('set-cookie');
     expect(cookie).toMatch(/; Max-Age=43200;/);
@@ -80,7 +80,7 @@ describe('the session cookie', () => {
     for (const forged of [flipped, value.slice(1), `${value}A`, 'admin', '']) expect(await look(forged)).toBe(401);
   });
 
-  it('is given by the form to our own pages alone', async () => {
+  it('is given by the form only to our own pages', async () => {
     const { url } = rig.service;
     expect((await signIn(url, ADMIN_TOKEN, { origin: 'https://evil.example' })).status).toBe(403);
     expect((await signIn(url, ADMIN_TOKEN, { 'sec-fetch-site': 'cross-site' })).status).toBe(403);
@@ -144,7 +144,7 @@ describe('a provider that echoes the request in its refusal', () => {
     const callback = `/api/provider/callback?${new URLSearchParams({ state, code: 'secret-code', scope: 'read' })}`;
     const page = await take(callback, { headers: { accept: 'text/html', cookie } });
     expect(page.status).toBe(502);
-    expect(texts.at(-1)).toContain('The provider could not be asked, or did not accept the code.');
+    expect(texts.at(-1)).toContain('The provider could not be reached, or did not accept the code.');
     expect(texts.at(-1)).not.toContain('redacted');
 
     await rig.post({

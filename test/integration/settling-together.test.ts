@@ -56,7 +56,7 @@ describe('runs that end together', () => {
     expect(await transactionsOf(runs)).toHaveLength(1);
   });
 
-  it('are stored but for one whose answer PostgreSQL cannot store: that one ends as unusable', async () => {
+  it('are stored except for one whose answer PostgreSQL cannot store: that one ends as unusable', async () => {
     const runs = await claimRuns(3);
     const results = await Promise.all(
       runs.map((run, n) => settle(run, storedOf(run, n === 1 ? { movingTimeS: 3_000_000_000 } : {}))),
@@ -72,7 +72,7 @@ describe('runs that end together', () => {
     expect(await transactionsOf(runs)).toHaveLength(2);
   });
 
-  it('are stored but for one that has lost its claim', async () => {
+  it('are stored except for one that has lost its claim', async () => {
     const runs = await claimRuns(2);
     const [lost] = runs as [Run, Run];
     await settle(lost, { kind: 'retry', error: 'reclaimed' });

@@ -22,7 +22,7 @@ describe('the limit on sign-in', () => {
     return [...statuses];
   };
 
-  it('does not believe who sends X-Forwarded-For by themselves, and says nothing about it', async () => {
+  it('ignores an X-Forwarded-For header from a client, without a complaint', async () => {
     const complaint = jest.spyOn(console, 'error').mockImplementation(() => undefined);
     const replica = await rig.startReplica();
     expect(await tries(replica.url, (n) => `198.51.100.${n}`, 11)).toEqual([401, 429]);
@@ -30,10 +30,10 @@ describe('the limit on sign-in', () => {
     complaint.mockRestore();
   });
 
-  it('counts each address behind a trusted proxy by itself', async () => {
+  it('counts each address behind a trusted proxy separately', async () => {
     const replica = await rig.startReplica({ TRUSTED_PROXIES: '1' });
     expect(await tries(replica.url, (n) => `198.51.100.${n}`, 11)).toEqual([401]);
-    // What stands left of the address that the proxy added is the caller's own invention.
+    // The client can forge whatever is left of the address that the proxy added.
     expect(await tries(replica.url, (n) => `203.0.113.${n}, 198.51.100.200`, 11)).toEqual([401, 429]);
   });
 });
@@ -46,7 +46,7 @@ describe('the two ways to sign in, the plain form and the console’s', () => {
       body: JSON.stringify({ token }),
     });
 
-  it('count wrong tries from one address together', async () => {
+  it('count wrong tokens from one address together', async () => {
     const { url } = await rig.startReplica();
     const statuses: number[] = [];
     for (let n = 0; n < 6; n += 1)
@@ -86,7 +86,7 @@ describe('the two ways to sign in, the plain form and the console’s', () => {
     });
   });
 
-  it('begin no session that the audit cannot take', async () => {
+  it('start no session that the audit cannot record', async () => {
     const { database } = rig.service;
     await database.query('ALTER TABLE audit_entry RENAME TO audit_entry_away');
     const answers = [];

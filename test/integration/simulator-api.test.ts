@@ -106,7 +106,7 @@ describe('the simulated provider: athletes and activities', () => {
     expect(await status(simulator.grantTokens(other.id).accessToken)).toBe(404);
   });
 
-  it('lists newest first, in pages, between two moments', async () => {
+  it('lists newest first, in pages, between two times', async () => {
     const owner = simulator.addAthlete();
     const ids = simulator.addHistory(owner.id, 25).map(({ id }) => Number(id));
     const accessToken = simulator.grantTokens(owner.id).accessToken;
@@ -127,7 +127,7 @@ describe('the simulated provider: athletes and activities', () => {
     expect((await get('/api/v3/athlete/activities?page=x', accessToken)).status).toBe(400);
   });
 
-  it('draws map tiles that do not count, and notes who asked', async () => {
+  it('draws map tiles that do not count, and records the User-Agent', async () => {
     const used = simulator.usage().short;
     const path = '/tiles/13/4400/2687.png';
     const tile = await fetch(`${simulator.url}${path}`, { headers: { 'User-Agent': 'who-asks/1' } });

@@ -35,7 +35,7 @@ describe('the simulated provider: faults', () => {
     expect(await statusOf()).toBe(200);
   });
 
-  it('meets only the calls that match, so many times', async () => {
+  it('applies only to matching calls, a given number of times', async () => {
     const other = simulator.addActivity(athleteId).id;
     const handle = simulator.faults.add({
       match: { activityId: BigInt(activityId) },

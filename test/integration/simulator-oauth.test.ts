@@ -47,7 +47,7 @@ describe('the simulated provider: authorisation', () => {
     expect(page).not.toContain('"><script>');
   });
 
-  it('sends the person back with a code, the scopes left ticked, and the state', async () => {
+  it('redirects the person with a code, the scopes left ticked, and the state', async () => {
     const form = new URLSearchParams({ client_id: 'simulator-client', redirect_uri: redirectUri, state: 's&1' });
     form.append('athlete', '42');
     form.append('scope', 'read');
@@ -61,7 +61,7 @@ describe('the simulated provider: authorisation', () => {
     expect(to.searchParams.get('code')).toMatch(/^[0-9a-f]{40}$/);
   });
 
-  it('sends the person back with access_denied', async () => {
+  it('redirects the person with access_denied', async () => {
     const form = new URLSearchParams({ client_id: 'simulator-client', redirect_uri: redirectUri, decision: 'deny' });
     const { to } = await follow(`${simulator.url}/oauth/authorize`, { method: 'POST', body: form });
     expect(to.searchParams.get('error')).toBe('access_denied');
@@ -105,7 +105,7 @@ describe('the simulated provider: authorisation', () => {
     });
   });
 
-  it('replaces the refresh token, and the old one dies at once', async () => {
+  it('replaces the refresh token, and the old one is invalid at once', async () => {
     const { refreshToken } = simulator.grantTokens(42);
     const first = await token({ grant_type: 'refresh_token', refresh_token: refreshToken });
     const body = (await first.json()) as Record<string, string>;

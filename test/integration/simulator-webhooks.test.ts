@@ -98,7 +98,7 @@ describe('the simulated provider: subscriptions and webhooks', () => {
     expect(await (await create()).json()).toMatchObject({ errors: [{ code: 'already exists' }] });
   });
 
-  it('tells of a new activity, its changes and its end, with exact ids', async () => {
+  it('announces a new activity, its changes and its deletion, with exact ids', async () => {
     const subscription = simulator.subscribe(callbackUrl);
     const athlete = simulator.addAthlete({ id: '9007199254740993' });
     const created = await simulator.createActivityAndNotify(athlete.id, { id: '9223372036854775807' });
@@ -115,7 +115,7 @@ describe('the simulated provider: subscriptions and webhooks', () => {
     ]);
   });
 
-  it('tells of a deauthorisation, by the athlete or by the application', async () => {
+  it('announces a deauthorisation, by the athlete or by the application', async () => {
     simulator.subscribe(callbackUrl);
     const [first, second] = [simulator.addAthlete(), simulator.addAthlete()];
     await simulator.deauthorizeAndNotify(first.id);
@@ -129,7 +129,7 @@ describe('the simulated provider: subscriptions and webhooks', () => {
     ]);
   });
 
-  it('delivers again when there is no 200 in time, three times in all', async () => {
+  it('redelivers when there is no 200 in time, three times in all', async () => {
     simulator.subscribe(callbackUrl);
     answers.push(503, 'silence', 200);
     const attempts: number[] = [];
@@ -143,7 +143,7 @@ describe('the simulated provider: subscriptions and webhooks', () => {
     expect(lost).toMatchObject({ status: 0, attempts: 3, error: 'no answer within 500 ms' });
   });
 
-  it('delivers to nobody while nobody is subscribed, or to an explicit address', async () => {
+  it('delivers nothing without a subscription, except to an explicit address', async () => {
     expect(await simulator.deliver({ object_id: 1 })).toMatchObject({ status: 0, attempts: 0 });
     expect(await simulator.deliver({ object_id: 1 }, { url: callbackUrl })).toMatchObject({ status: 200, attempts: 1 });
     expect(await simulator.createActivityAndNotify(simulator.addAthlete().id)).toMatchObject({ attempts: 0 });

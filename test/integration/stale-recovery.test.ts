@@ -69,7 +69,7 @@ describe('a job whose worker died', () => {
     expect(await attemptsOf(id)).toEqual([died, died]);
   });
 
-  it('is due at once again after it was finished and requested anew', async () => {
+  it('is due at once again after it was finished and requested again', async () => {
     const athleteId = await rig.connectAthlete();
     const { id } = await rig.simulator.createActivityAndNotify(athleteId);
     await worker.claim();
@@ -90,7 +90,7 @@ describe('a job whose worker died', () => {
     await worker.rescue({ stale: true });
   });
 
-  it('frees its athlete at once: the call of a dead worker has left, and only the cooldown remains', async () => {
+  it('frees its athlete at once: a dead worker makes no more calls, and only the cooldown remains', async () => {
     const { id } = await rig.simulator.createActivityAndNotify(await rig.connectAthlete());
     await worker.claim({ holdMs: 600_000 });
     await worker.rescue({ dead: [SOME_PROCESS] });
@@ -173,7 +173,7 @@ describe('a last attempt that is stale', () => {
 });
 
 describe('lanes whose due times were lost', () => {
-  it('are woken, and one that is locked at the next look', async () => {
+  it('are woken, a locked one at the next check', async () => {
     const { database } = rig.service;
     const athletes = [await rig.connectAthlete(), await rig.connectAthlete(), await rig.connectAthlete()];
     await wakeForgottenLanes(database, 60_000); // those of the tests before
@@ -187,8 +187,8 @@ describe('lanes whose due times were lost', () => {
   });
 });
 
-describe('an athlete whose cooldown was begun by a clock that was a year ahead', () => {
-  it('is kept from a fetch no longer; one whose cooldown may be right is', async () => {
+describe('an athlete whose cooldown was set by a clock that was a year ahead', () => {
+  it('is no longer blocked; one whose cooldown may be right still is', async () => {
     const { database } = rig.service;
     const [ahead, right] = [await rig.connectAthlete(), await rig.connectAthlete()];
     for (const athleteId of [ahead, right]) await rig.simulator.createActivityAndNotify(athleteId);

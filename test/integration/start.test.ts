@@ -21,7 +21,7 @@ afterEach(async () => {
   folder = undefined;
 });
 
-/** Starts the program and waits until it has ended by itself. */
+/** Starts the program and waits until it exits. */
 async function start(env: Record<string, string>): Promise<{ code: number | null; printed: string }> {
   const started = startServiceProcess(env);
   const [code] = (await once(started.child, 'close')) as [number | null];
@@ -169,7 +169,7 @@ describe('a process that is asked to stop', () => {
     expect({ code, said: said.join('\n') }).toEqual({ code: 0, said: expect.not.stringMatching(/stop/i) });
   });
 
-  it('while it waits for another process that migrates does not wait on', async () => {
+  it('while it waits for another process’s migration stops waiting', async () => {
     const database = await createTestDatabase({ template: false });
     const other = openTestDatabase(database.url);
     await other.transaction(async (tx) => {
@@ -177,14 +177,14 @@ describe('a process that is asked to stop', () => {
       const started = startServiceProcess(
         testEnvironment('http://127.0.0.1:1', { PORT: String(await freePort()), DATABASE_URL: database.url }),
       );
-      await until(() => started.output().includes('another process migrates'), 'the wait for the other process');
+      await until(() => started.output().includes('another process is migrating'), 'the wait for the other process');
       expect(await started.end('SIGTERM')).toBe(0);
     });
     await other.close();
     await database.drop();
   });
 
-  it('twice in one breath, by the terminal and by npm, stops in order all the same', async () => {
+  it('twice at once, by the terminal and by npm, still stops in order', async () => {
     const database = await createTestDatabase();
     const started = startServiceProcess(
       testEnvironment('http://127.0.0.1:1', { PORT: String(await freePort()), DATABASE_URL: database.url }),
@@ -240,7 +240,7 @@ describe('a process that is asked to stop', () => {
     expect(npm.exitCode).toBe(signal === 'SIGKILL' ? null : 0);
   });
 
-  it('leaves nothing of a demo that has hardly begun', async () => {
+  it('leaves nothing of a demo that has just started', async () => {
     expect(await endDemo((demo) => demo.kill('SIGINT'))).toEqual({ code: 0, left: [] });
   });
 

@@ -27,7 +27,7 @@ async function pass(url: string, fits: (sync: SyncProgress) => boolean, stepMs =
 }
 
 describe('a bulk sync on a small budget', () => {
-  it('keeps to its share of each window, says that it waits, and ends about when it said', async () => {
+  it('keeps to its share of each window, says that it waits, and ends about as predicted', async () => {
     rig = await startClockedRig({ PROVIDER_RATE_LIMIT_CAPACITY: '40' });
     const athleteId = await rig.connectAthlete();
     rig.simulator.addHistory(athleteId, 90);
@@ -60,7 +60,7 @@ describe('a bulk sync on a small budget', () => {
     expect(Math.abs(Date.parse(listed.expectedEnd as string) - rig.clock.now() - leftMs)).toBeLessThan(MINUTE);
   });
 
-  it('stops with everyone after a 429, and goes on afterwards', async () => {
+  it('stops with everyone after a 429, and continues afterwards', async () => {
     rig = await startClockedRig();
     const athleteId = await rig.connectAthlete();
     const ids = rig.simulator.addHistory(athleteId, 5).map(({ id }) => id);

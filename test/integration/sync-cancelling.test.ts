@@ -9,7 +9,7 @@ afterAll(() => rig.close());
 afterEach(() => rig.simulator.faults.clear());
 
 describe('cancelling', () => {
-  it('stops the listing and removes what nobody has begun, but nothing that others asked for', async () => {
+  it('stops the listing and removes the jobs that have not started, but none that others requested', async () => {
     const athleteId = await rig.connectAthlete();
     const ids = rig.simulator.addHistory(athleteId, 250).map(({ id }) => id);
     const hold = rig.simulator.faults.add({ kind: 'hold', match: { path: /activities\/\d/, athleteId } });
@@ -19,7 +19,7 @@ describe('cancelling', () => {
     const url = await rig.beginSync(`/api/admin/athletes/${athleteId}/sync`);
     await second.held;
     expect(await rig.untilSync(url, ({ queued }) => queued > 0)).toMatchObject({ queued: 200, total: null });
-    const wanted = ids.at(-1) as string; // on the first page, and the last whose turn would come
+    const wanted = ids.at(-1) as string; // on the first page, and the last to be fetched
     await rig.post({
       object_type: 'activity',
       object_id: wanted,

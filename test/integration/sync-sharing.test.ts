@@ -8,7 +8,7 @@ import { until } from '../support/until.ts';
 const JOBS = '/api/admin/activity-jobs';
 let rig: SyncRig;
 beforeAll(async () => {
-  // Nobody fetches until a test lets somebody.
+  // No process fetches until a test starts one.
   rig = await startSyncRig({ SERVICE_ROLES: 'web,polling', FETCH_TIMEOUT_MS: '60000' });
 });
 afterAll(() => rig.close());
@@ -64,8 +64,8 @@ async function askByHand(activityId: string, athleteId: string, force: boolean):
   return answer.body;
 }
 
-describe('a sync of activities that wait already', () => {
-  it('waits for them, and keeps them when the sync that asked first is cancelled', async () => {
+describe('a sync of activities whose jobs are already waiting', () => {
+  it('waits for them, and keeps them when the sync that requested them first is cancelled', async () => {
     const { athleteId, ids } = await athleteWith(30);
     const first = await beginListed(athleteId);
     const second = await beginListed(athleteId);
@@ -82,7 +82,7 @@ describe('a sync of activities that wait already', () => {
     expect(ids.map(rig.detailCalls)).toEqual(ids.map(() => 1));
   });
 
-  it('has each fetched once for both, also those that were under way', async () => {
+  it('has each fetched once for both, including running ones', async () => {
     const { athleteId, ids } = await athleteWith(12);
     const first = await beginListed(athleteId);
     const hold = rig.simulator.faults.add({ kind: 'hold', match: { path: /activities\/\d/, athleteId } });
@@ -112,7 +112,7 @@ describe('a sync of activities that wait already', () => {
     expect(await leftOf(athleteId)).toEqual([]);
   });
 
-  it('with force leaves a job alone, once cancelled, that was asked for by hand and under way before', async () => {
+  it('with force leaves a job alone, once cancelled, that an operator requested and that was already running', async () => {
     const { athleteId, ids } = await athleteWith(4);
     const byHand = ids[0] as string;
     await request(rig, byHand, athleteId, 'manual');
@@ -127,8 +127,8 @@ describe('a sync of activities that wait already', () => {
   });
 });
 
-describe('what a cancelled sync asked for', () => {
-  it('stays where somebody else asked for it too, in whatever way', async () => {
+describe('what a cancelled sync requested', () => {
+  it('stays if another requester wants it too, in whatever way', async () => {
     const { athleteId, ids } = await athleteWith(12);
     const sync = await beginListed(athleteId);
     const wanted: string[] = [];

@@ -49,7 +49,7 @@ function untilCalls(of: Rig, fits: (call: CallRecord) => boolean, count: number)
 async function killOnce(environment: Record<string, string>, arrived: Promise<void>, laterMs = 0): Promise<void> {
   const process = startServiceProcess(environment);
   const ended = once(process.child, 'exit').then(() => {
-    throw new Error(`The process ended by itself: ${process.output()}`);
+    throw new Error(`The process exited unexpectedly: ${process.output()}`);
   });
   ended.catch(() => undefined); // killed on purpose below
   await Promise.race([arrived, ended]);
@@ -75,7 +75,7 @@ async function untilFinished(of: Rig, url: string): Promise<Record<string, unkno
 }
 
 describe('a sync whose process is stopped', () => {
-  it('is handed over at once, without waiting for the claim to run out', async () => {
+  it('is handed over at once, without waiting for the claim to expire', async () => {
     rig = await startRig({ env: { SERVICE_ROLES: 'web' } });
     const athleteId = await rig.connectAthlete();
     rig.simulator.addHistory(athleteId, 3);
@@ -92,7 +92,7 @@ describe('a sync whose process is stopped', () => {
 
 describe('a sync whose process is killed again and again', () => {
   it(
-    'asks for each activity once, also by force, whatever it was doing when it was killed',
+    'fetches each activity once, also with force, whatever it was doing when it was killed',
     async () => {
       rig = await startRig({ env: { SERVICE_ROLES: 'web' }, simulator: { latencyMs: 8 } });
       const athleteId = await rig.connectAthlete();

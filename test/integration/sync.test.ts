@@ -20,7 +20,7 @@ async function beginWithoutFetching(athleteId: string): Promise<string> {
   return rig.beginSync(`/api/admin/athletes/${athleteId}/sync`);
 }
 
-/** The activities of which a fetch was asked for, each once. */
+/** The activities that were requested, each once. */
 async function askedFor(athleteId: string): Promise<string[]> {
   const rows = await rig.service.database.query<{ activity_id: string; version: number }>(
     'SELECT activity_id, version FROM activity_fetch_job WHERE athlete_id = $1',
@@ -95,7 +95,7 @@ describe('a bulk sync of one athlete', () => {
     await rig.admin(`/api/admin/athletes/${athleteId}`, { method: 'DELETE' });
   });
 
-  it('is not disturbed by activities that come and go while it reads', async () => {
+  it('is not disturbed by activities that are added and removed while it reads', async () => {
     const athleteId = await rig.connectAthlete();
     const ids = rig.simulator.addHistory(athleteId, 420).map(({ id }) => id);
     const second = rig.simulator.faults.add({ kind: 'hold', match: { path: listPath, athleteId }, times: 1 });
@@ -117,7 +117,7 @@ describe('a bulk sync of one athlete', () => {
     expect(sync.error).toContain('HTTP 403');
   });
 
-  it('tries a page again after a failure, and gives up after the sixth in a row', async () => {
+  it('retries a page after a failure, and gives up after the sixth in a row', async () => {
     const athleteId = await rig.connectAthlete();
     rig.simulator.addHistory(athleteId, 2);
     rig.simulator.faults.add({ kind: 'status', status: 500, match: { path: listPath, athleteId }, times: 5 });
@@ -141,7 +141,7 @@ describe('a bulk sync of one athlete', () => {
   it.each([
     ['lists are read', listPath],
     ['activities are fetched', /activities\/\d/],
-  ])('is gone, with all it noted, when the athlete is erased while %s', async (_, path) => {
+  ])('is removed, with all its records, when the athlete is erased while %s', async (_, path) => {
     const athleteId = await rig.connectAthlete();
     rig.simulator.addHistory(athleteId, 5);
     const hold = rig.simulator.faults.add({ kind: 'hold', match: { path, athleteId } });
@@ -165,7 +165,7 @@ describe('a bulk sync of one athlete', () => {
 });
 
 describe('a bulk sync of all athletes', () => {
-  it('goes through every healthy athlete, and goes on without one who must reconnect', async () => {
+  it('visits every healthy athlete, and continues without one who must reconnect', async () => {
     const [good, refused] = [await rig.connectAthlete(), await rig.connectAthlete()];
     const ids = rig.simulator.addHistory(good, 4).map(({ id }) => id);
     rig.simulator.faults.add({ kind: 'status', status: 403, match: { path: listPath, athleteId: refused } });
@@ -203,7 +203,7 @@ describe('the sync endpoints', () => {
     expect(((await answer.json()) as { errors: { field: string }[] }).errors.map((one) => one.field)).toEqual([field]);
   });
 
-  it('list syncs newest first, by pages; who may only look can begin none', async () => {
+  it('list syncs newest first, by pages; a read-only token can start none', async () => {
     const first = (await (await rig.admin('/api/admin/syncs?limit=3')).json()) as { syncs: Sync[]; nextCursor: string };
     expect(first.syncs).toHaveLength(3);
     const ids = first.syncs.map(({ id }) => Number(id));

@@ -23,8 +23,8 @@ afterAll(async () => {
 const routeAt = (latitude: number): LatLng[] =>
   Array.from({ length: 300 }, (_, i) => [latitude + i / 10_000, 7.4 + i / 6000]);
 
-describe('a picture that takes longer than the one after it', () => {
-  it('does not take its place: the newest route is shown, whoever ends last', async () => {
+describe('a picture that takes longer than the next one', () => {
+  it('does not replace it: the newest route is shown, whichever ends last', async () => {
     const held: ServerResponse[] = [];
     tiles.answer = (_request, response) => held.push(response);
     const map = `${tiles.origin}/{z}/{x}/{y}.png`;

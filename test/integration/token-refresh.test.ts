@@ -38,8 +38,8 @@ async function store(athleteId: string): Promise<string> {
 const webhook = () => `${rig.service.url}/api/provider/webhook`;
 const count = async (table: string) => (await rig.service.database.query(`SELECT FROM ${table}`)).length;
 
-describe('two replicas that ask for one athlete’s token at once', () => {
-  it('refresh it with one call, a thousand times, and lose nobody', async () => {
+describe('two replicas that need one athlete’s token at once', () => {
+  it('refresh it with one call, a thousand times, and lose no athlete', async () => {
     rig = await startRig();
     const services: Service[] = [rig.service, await rig.startReplica()];
     const athleteId = await connected();
@@ -74,7 +74,7 @@ describe('two replicas that ask for one athlete’s token at once', () => {
 });
 
 describe('a refresh whose answer is lost', () => {
-  it('shows the athlete as needing to reconnect; connecting again loses nothing, and what failed is fetched', async () => {
+  it('shows the athlete as needing to reconnect; reconnecting loses nothing, and what failed is fetched', async () => {
     rig = await startRig({ env: { FETCH_BACKOFF_BASE_MS: '20' } });
     const athleteId = await connected();
     const before = await store(athleteId);
@@ -83,7 +83,7 @@ describe('a refresh whose answer is lost', () => {
     const { id } = rig.simulator.addActivity(athleteId);
     await rig.simulator.deliver({ object_id: id, owner_id: athleteId }, { url: webhook() });
     const failed = await rig.untilJob(id, ({ status }) => status === 'failed');
-    const detail = `The provider refuses to refresh the token of athlete ${athleteId}; they must reconnect.`;
+    const detail = `The provider refused to refresh the token of athlete ${athleteId}; they must reconnect.`;
     expect(failed).toMatchObject({ outcome: 'unauthorized', error: detail });
     expect(await stateOf(athleteId)).toEqual({ state: 'reconnect', state_detail: detail });
     expect(await (await rig.admin(`/api/admin/athletes/${athleteId}`)).json()).toMatchObject({
@@ -117,7 +117,7 @@ describe('a refresh whose answer is lost', () => {
         FETCH_TIMEOUT_MS: '2000', // for so long the athlete is kept whose process dies
       }),
     );
-    await hold.held; // the provider has given a new pair, which nobody has seen yet
+    await hold.held; // the provider has issued a new pair that has not arrived yet
     await killed.end('SIGKILL');
     hold.remove();
     await rig.startReplica({ SERVICE_ROLES: 'fetch', FETCH_STALE_AFTER_MS: '500', FETCH_BACKOFF_BASE_MS: '20' });
@@ -131,7 +131,7 @@ describe('a refresh whose answer is lost', () => {
   });
 });
 
-describe('a database that goes away between the provider’s answer and the commit', () => {
+describe('a database that becomes unreachable between the provider’s answer and the commit', () => {
   it('costs no athlete: the new pair is saved when it is back', async () => {
     rig = await startRig({ proxied: true });
     const athleteId = await connected();
@@ -151,7 +151,7 @@ describe('a database that goes away between the provider’s answer and the comm
     expect(await stateOf(athleteId)).toMatchObject({ state: 'healthy' });
   });
 
-  it('even where another replica has spent the old refresh token meanwhile', async () => {
+  it('even if another replica has spent the old refresh token in the meantime', async () => {
     rig = await startRig({ proxied: true, env: { SERVICE_ROLES: 'web' } });
     const other = await rig.startReplica({ SERVICE_ROLES: 'web' });
     const athleteId = await connected();
@@ -172,7 +172,7 @@ describe('a database that goes away between the provider’s answer and the comm
 });
 
 describe('a provider that refuses the service’s own credentials', () => {
-  it('is no athlete’s fault: nobody needs to reconnect, and the job is tried again', async () => {
+  it('is no athlete’s fault: none needs to reconnect, and the job is retried', async () => {
     rig = await startRig({ env: { FETCH_BACKOFF_BASE_MS: '20' } });
     const athleteId = await connected();
     await expire(athleteId);

@@ -43,7 +43,7 @@ describe('a database of release 0.1', () => {
     expect(jobs).toEqual([{ status: 'done' }, { status: 'failed' }, { status: 'pending' }]);
   });
 
-  it('that went through a part of its migrations is refused unchanged', async () => {
+  it('with only some of its migrations is refused unchanged', async () => {
     await database.query(`DELETE FROM schema_migration WHERE name = '0009-one-round-trip.sql'`);
     const before = await describeSchema(database);
     await expect(run()).rejects.toThrow(MigrationError);

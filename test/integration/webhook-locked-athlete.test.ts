@@ -31,7 +31,7 @@ const post = async (event: object) => (await rig.post(event)).status;
 const PROVIDER_PATIENCE_MS = 2000;
 
 describe('an athlete who is locked for long', () => {
-  it('holds up no delivery of others; their own is answered 503, and accepted when it comes again', async () => {
+  it('delays no delivery of others; their own is answered 503, and accepted when it is repeated', async () => {
     const [locked = '', free = ''] = [await rig.connectAthlete(), await rig.connectAthlete()];
     const events = [locked, free, free].map(eventOf);
     await other.transaction(async (tx) => {

@@ -102,7 +102,7 @@ describe('a delivery that is refused', () => {
         expect.objectContaining({
           level: 'warn',
           component: 'webhook',
-          why: 'X-Strava-Signature is missing or not readable; it must be t=<unix seconds>,v1=<hex>.',
+          why: 'X-Strava-Signature is missing or unreadable; it must be t=<unix seconds>,v1=<hex>.',
           refused: 1,
         }),
       ]);
@@ -113,7 +113,7 @@ describe('a delivery that is refused', () => {
     }
   });
 
-  it('names the fields that cannot be read, and what the sender put into them nowhere', () => {
+  it('names the unreadable fields, but never their content', () => {
     const { logger, lines } = keepLog();
     let time = 0;
     const warn = createRefusalLog({ logger, now: () => time });
@@ -131,7 +131,7 @@ describe('a delivery that is refused', () => {
     warn(new Error('request entity too large'));
     expect(lines.map((line) => JSON.parse(line))).toEqual([
       expect.objectContaining({ why: 'Bad request: body.owner_id, body.updates', refused: 1 }),
-      expect.objectContaining({ why: 'its body is too large, broken off or unreadably compressed', refused: 2 }),
+      expect.objectContaining({ why: 'its body is too large, incomplete or cannot be decompressed', refused: 2 }),
     ]);
     expect(lines.join('')).not.toMatch(/forged|from the sender/);
   });
@@ -158,7 +158,7 @@ describe('the subscription that a delivery names', () => {
     await rig.close();
   });
 
-  it('is known once the provider has named it: the event is accepted when it is delivered again', async () => {
+  it('is known once the provider has listed it: the event is accepted when it is delivered again', async () => {
     const rig = await startRig({ env: { SERVICE_ROLES: 'web' }, subscriptions: [] });
     rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
     const event = newEvent({ subscription_id: rig.simulator.subscriptions[0]?.id });
@@ -232,7 +232,7 @@ describe('the subscription that a delivery names', () => {
     await rig.close();
   });
 
-  it('is looked up anew after the clock was set back: what another replica has deleted is not trusted until then', async () => {
+  it('is looked up again after the clock was set back: what another replica has deleted is not trusted until then', async () => {
     const testDatabase = await createTestDatabase();
     const database = openTestDatabase(testDatabase.url);
     let now = Date.now();

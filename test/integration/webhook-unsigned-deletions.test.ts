@@ -53,7 +53,7 @@ describe('an unsigned deletion', () => {
     expect(events[0]).toMatchObject({ activityId: id, job: { status: 'done', outcome: 'refuted' } });
   });
 
-  it('of a stored activity that the provider has no more is confirmed by one call', async () => {
+  it('of a stored activity that the provider no longer has is confirmed by one call', async () => {
     const id = await storedActivity();
     rig.simulator.deleteActivity(id);
     await announceDeletion(id);
@@ -62,7 +62,7 @@ describe('an unsigned deletion', () => {
     expect(callsFor(id)).toBe(2);
   });
 
-  it('whose confirmation fails is tried again, and nothing is removed until then', async () => {
+  it('whose confirmation fails is retried, and nothing is removed until then', async () => {
     const id = await storedActivity();
     rig.simulator.faults.add({ kind: 'status', status: 500, match: { activityId: id } });
     await announceDeletion(id);
@@ -92,7 +92,7 @@ describe('an unsigned deletion', () => {
     await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
   });
 
-  it('dated more than an hour ahead is refuted without a job, and the ledger says so', async () => {
+  it('dated more than an hour in the future is refuted without a job, and the ledger says so', async () => {
     const id = await storedActivity();
     expect(await announceDeletion(id, 3700)).toEqual({ status: 'refuted' });
     expect(await rig.untilJob(id, isDone)).toMatchObject({ outcome: 'stored' });
@@ -131,7 +131,7 @@ describe('a signed deletion', () => {
     await rig.service.database.query(`UPDATE rate_budget SET blocked_until = '-infinity'`);
   });
 
-  it('dated more than an hour ahead is refuted as well', async () => {
+  it('dated more than an hour in the future is refuted as well', async () => {
     const id = await storedActivity();
     expect(await announceDeletion(id, 3700)).toEqual({ status: 'refuted' });
     expect(await stored(id)).toBeDefined();

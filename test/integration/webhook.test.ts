@@ -41,7 +41,7 @@ const countStored = async () => {
 };
 
 describe('POST /api/provider/webhook', () => {
-  it('answers 200 with the id of the job, which stands in the view by then', async () => {
+  it('answers 200 with the id of the job, which is already in the view', async () => {
     const response = await rig.post(EVENT);
     expect(response.status).toBe(200);
     const { id } = await rig.untilJob(String(EVENT.object_id), () => true);
@@ -164,7 +164,7 @@ describe('bad input is refused with a clear answer, and nothing is stored', () =
     },
   );
 
-  it('a content encoding that is none', async () => {
+  it('an unknown content encoding', async () => {
     await problemOf(await rig.post(EVENT, { 'content-encoding': 'zip' }), 415);
     await problemOf(await rig.post(EVENT, { 'content-encoding': 'gzip' }), 400);
   });
@@ -178,7 +178,7 @@ describe('bad input is refused with a clear answer, and nothing is stored', () =
   it.each([
     ['plain', { 'content-type': 'application/json' }],
     ['one that Express reads', { 'content-type': 'application/json', 'content-encoding': 'gzip' }],
-  ])('a body that is broken off: %s; it is counted, and nothing is said of a database', async (_case, headers) => {
+  ])('an incomplete body: %s; it is counted, and no database error is reported', async (_case, headers) => {
     lines.splice(0);
     const before = await countRefused();
     const request = httpRequest(`${rig.service.url}${PATH}`, {

@@ -30,7 +30,7 @@ describe('a week of outages, 429 storms and restarts', () => {
       if (hour === 30) rig.simulator.faults.add({ match: { path: /activities/ }, kind: 'status', status: 503 });
       if (hour === 36) {
         rig.simulator.faults.clear();
-        // What used up its attempts meanwhile is asked for again, as the one on call does.
+        // Retries the jobs that have used up their attempts, as the operator on call does.
         const retried = await rig.admin('/api/admin/activity-jobs/retry?status=failed', { method: 'POST' });
         expect(retried.status).toBe(200);
         await retried.arrayBuffer();

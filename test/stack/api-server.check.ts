@@ -34,7 +34,7 @@ describe('an empty cluster with Flux', () => {
   }, 180_000);
   afterAll(async () => (cluster as Cluster | undefined)?.stop());
 
-  it('takes every kubectl command of the installation in docs/monitoring.md, in its order', () => {
+  it('accepts every kubectl command of the installation in docs/monitoring.md, in order', () => {
     const folder = mkdtempSync(join(tmpdir(), 'installation-'));
     symlinkSync(join(root, 'k8s'), join(folder, 'k8s'));
     for (const name of ['webhook-url', 'heartbeat-url', 'velero-credentials'])
@@ -65,7 +65,7 @@ describe('an empty cluster with Flux', () => {
   });
 
   it.each([{ name: 'flux', path: './k8s/flux' }, ...layers])(
-    'takes the layer $name in its order, without a warning',
+    'accepts the layer $name in order, without a warning',
     async ({ name, path }) => {
       applied.set(name, rendered(path));
       expect((await cluster.apply(rendered(path), managerOf(name))).stderr).toBe('');
@@ -186,8 +186,8 @@ function installationCommands(): string[] {
     .filter((line) => line !== '' && !line.startsWith('#') && !line.includes('# not run'));
 }
 
-// The API server writes a custom resource again that is applied for the second time, with nothing changed in it, and
-// notes who made an object in which nothing is managed.
+// The API server rewrites an unchanged custom resource that is applied for the second time, and records the creator of
+// an object without managed fields.
 function withoutBookkeeping({
   metadata: { resourceVersion: _, managedFields: __, ...metadata },
   ...resource

@@ -2,7 +2,7 @@ import { findResource, settings } from '../support/manifests.ts';
 
 /**
  * What chart kube-prometheus-stack 88.5.3 renders from our values, as far as the checks need it. Where a field is the
- * chart's own, it stands here; the rest is read from k8s/monitoring/stack/kube-prometheus-stack.yaml.
+ * chart's own, it is set here; the rest is read from k8s/monitoring/stack/kube-prometheus-stack.yaml.
  */
 
 const { values } = findResource('HelmRelease', 'kube-prometheus-stack').spec;

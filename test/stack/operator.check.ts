@@ -228,7 +228,7 @@ async function generated(secret: string, key: string): Promise<string> {
   return gunzipSync(Buffer.from(JSON.parse(stdout).data[key], 'base64')).toString();
 }
 
-/** Stands where the pods would answer: Prometheus is told to scrape through it. Knows whom it was asked for. */
+/** Answers in place of the pods: Prometheus is configured to scrape through it. Records the targets. */
 async function startScrapeProxy() {
   const hosts = new Set<string>();
   const server = createServer((request, response) => {

@@ -2,7 +2,7 @@ import type { Resource } from '../../k8s/src/read-layers.ts';
 import { layers } from '../support/manifests.ts';
 import type { Cluster } from './cluster.ts';
 
-/** A pod as a node and the controllers would have it running: it has an address and stands behind its Services. */
+/** A pod as a node and the controllers would have it running: it has an address and backs its Services. */
 export interface RunningPod {
   name: string;
   namespace: string;

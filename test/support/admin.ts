@@ -65,7 +65,7 @@ interface Operation {
 /** The service's OpenAPI document, and a check of answers against it. */
 export interface Description {
   operations: { method: string; path: string; operation: Operation }[];
-  /** @returns what does not fit the schema of the answer; nothing when all does */
+  /** @returns what does not match the schema of the answer; nothing when all does */
   misfits(method: string, path: string, answer: AdminAnswer<unknown>): string[];
 }
 

@@ -3,7 +3,7 @@ export interface ApiExample {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   /** As in the OpenAPI document. */
   template: string;
-  /** With ids and query; the template unless given. */
+  /** With ids and query; the template by default. */
   path?: string;
   body?: object;
   /** Without the admin token. */
@@ -12,7 +12,7 @@ export interface ApiExample {
   headers?: Record<string, string>;
 }
 
-/** What the calls are about: ids of what the script has put there. */
+/** The ids of what the script has created. */
 export interface ExampleWorld {
   athleteId: string;
   /** Connected, and erased by the last call. */
@@ -33,7 +33,7 @@ export interface ExampleWorld {
   connectCookie: string;
 }
 
-/** The calls in the order of the page, by heading. Each endpoint of the OpenAPI document stands in it once or more. */
+/** The calls in the order of the page, by heading. Each endpoint of the OpenAPI document appears at least once. */
 export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
   const { athleteId, activityId, jobId, eventId, syncId } = world;
   const jobs = '/api/admin/activity-jobs';
@@ -61,7 +61,7 @@ export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
         template: '/api/provider/webhook',
         body: event,
         public: true,
-        note: 'The same event once more:',
+        note: 'The same event again:',
       },
       { method: 'GET', template: '/api/provider/connect', public: true },
       {
@@ -207,7 +207,7 @@ export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
       },
       { method: 'DELETE', template: '/api/v1/endpoints/{id}', path: '/api/v1/endpoints/1' },
     ],
-    'How it stands': [
+    Status: [
       { method: 'GET', template: '/api/admin/budget' },
       { method: 'GET', template: '/api/admin/overview' },
       { method: 'GET', template: '/api/admin/history' },

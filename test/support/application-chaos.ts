@@ -21,11 +21,11 @@ export interface ApplicationChaosResult {
   invented: number;
   /** Rows in which the example's table and the provider differ. */
   differences: number;
-  /** Changes of which an endpoint that always answers was never told. */
+  /** Changes that an always-answering endpoint never received. */
   undelivered: number;
   /** First deliveries to it that came before the one of an earlier change of the same athlete. */
   outOfOrder: number;
-  /** Changes that it was told more than once, which is allowed. */
+  /** Changes that it received more than once, which is allowed. */
   repeated: number;
   seconds: number;
 }

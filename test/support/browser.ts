@@ -35,7 +35,7 @@ export async function startBrowser(): Promise<Browser> {
     executablePath,
     args: ARGUMENTS,
     env: { ...process.env, ...env },
-    // Jest ends the process by itself; its own handlers come first.
+    // Jest ends the process; its own handlers come first.
     handleSIGINT: false,
     handleSIGTERM: false,
     handleSIGHUP: false,

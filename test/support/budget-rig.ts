@@ -5,7 +5,7 @@ import { createSilentLogger } from '../../src/infra/logger.ts';
 import { type Budget, createBudget } from '../../src/queue/budget.ts';
 import { createTestDatabase, openTestDatabase } from './database.ts';
 
-/** The budget alone, on a database whose time stands where the test puts it. */
+/** The budget alone, on a database whose clock the test sets. */
 export interface BudgetRig {
   budget: Budget;
   database: Database;

@@ -15,7 +15,7 @@ import { ENCRYPTION_KEY, testEnvironment } from './service.ts';
 import { freePort, type ServiceProcess, startServiceProcess } from './service-process.ts';
 import { startTcpProxy } from './tcp-proxy.ts';
 
-/** What became of the events of a run full of crashes. */
+/** The fate of the events of a run full of crashes. */
 export interface ChaosResult {
   /** Events that got their 200. */
   accepted: number;

@@ -10,7 +10,7 @@ const { files, phrases } = JSON.parse(readFileSync(join(root, 'phrases.json'), '
   files: string[];
   phrases: { instead: string; write: string }[];
 };
-// Packages bring their own words.
+// Packages have their own style.
 const paths = globSync(files, { cwd: root, exclude: (name) => name.includes('node_modules') }).sort();
 
 let hits = 0;

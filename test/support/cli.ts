@@ -22,13 +22,13 @@ export interface Outcome {
 export function startCli(args: string[], environment: Environment) {
   const set = Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return spawn(process.execPath, [MAIN, ...args], {
-    cwd: tmpdir(), // no .env of whoever runs the tests
+    cwd: tmpdir(), // no .env of the developer
     env: { ...MACHINE_ENVIRONMENT, ...Object.fromEntries(set) },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }
 
-/** Runs a command to its end. What it prints never holds a secret. */
+/** Runs a command until it ends. Its output never contains a secret. */
 export async function runCli(args: string[], environment: Environment): Promise<Outcome> {
   const child = startCli(args, environment);
   let out = '';
@@ -49,7 +49,7 @@ export interface CliRig {
   rig: Rig;
   env: Record<string, string>;
   run(args: string[], environment?: Environment): Promise<Outcome>;
-  /** The environment of somebody whose service does not run. */
+  /** An environment without a running service. */
   away(changes?: Environment): Promise<Environment>;
 }
 

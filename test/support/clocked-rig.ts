@@ -3,7 +3,7 @@ import type { Logger } from '../../src/infra/logger.ts';
 import { notify } from '../../src/infra/notify.ts';
 import { type Rig, startRig } from './service.ts';
 
-/** A rig whose time stands still until a test moves it: in the service, in SQL and at the provider alike. */
+/** A rig with a frozen clock that only a test moves: in the service, in SQL and at the provider alike. */
 export interface ClockedRig extends Rig {
   clock: TestClock;
   /** Lets time pass, and has the workers look for jobs at the end of it. @param ms milliseconds */
@@ -25,7 +25,7 @@ export async function startClockedRig(
     advance: async (ms) => {
       await clock.setTime(clock.now() + ms);
       await clock.tick(0); // every timer that fell due fires once
-      // A poll may have been under way, and looked, before time stood where it stands now.
+      // A poll may have run before the clock was set.
       for (const topic of ['fetch', 'polling', 'athlete'] as const) await notify(rig.service.database, topic);
     },
     msUntil: (at) => at.getTime() - clock.now(),

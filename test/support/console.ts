@@ -4,7 +4,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { ADMIN_TOKEN, type Rig, startRig } from './service.ts';
 import { freePort } from './service-process.ts';
 
-/** A signed-in console in a browser, which notes whatever it should not do. */
+/** A signed-in console in a browser, which records whatever it should not do. */
 export interface ConsolePage {
   page: Page;
   /** Errors of scripts, refused requests, and requests that left the service's host. */
@@ -42,7 +42,7 @@ export async function openConsole(
     if (new URL(request.url()).host !== new URL(url).host) faults.push(`left the host: ${request.url()}`);
   });
   page.on('response', (response) => {
-    // Who looks is asked before anybody has signed in.
+    // The console checks the session before the sign-in.
     const isFirstQuestion = response.status() === 401 && response.url().endsWith('/api/admin/session');
     if (response.status() >= 400 && response.status() !== 404 && !isFirstQuestion)
       faults.push(`${response.status()} ${response.request().method()} ${response.url()}`);
@@ -58,7 +58,7 @@ interface AxeResult {
   violations: { id: string; help: string; nodes: { html: string; failureSummary?: string }[] }[];
 }
 
-/** What axe finds on the page as it stands, in words. */
+/** What axe finds on the current page, in words. */
 export async function findBarriers(page: Page): Promise<string[]> {
   const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   // Given to the browser's debugger, which the page's policy does not bind.

@@ -12,13 +12,13 @@ import {
 /** A temporary folder in which the tests of a file run the embedded PostgreSQL. */
 export interface EmbeddedPostgresRig {
   folder: string;
-  /** One cluster serves all tests but those about a folder of another kind: creating it is slow. */
+  /** One cluster serves all tests except those about a special folder: creating it is slow. */
   dataDir: string;
   /** What was logged since the servers were last stopped. */
   logLines: string[];
   /** Starts a server, on `dataDir` unless the options say otherwise. */
   start(options?: Partial<EmbeddedPostgresOptions>): Promise<EmbeddedPostgres>;
-  /** Stops every server that was started, and begins the log anew. */
+  /** Stops every server that was started, and clears the log. */
   stopServers(): Promise<void>;
   close(): Promise<void>;
 }

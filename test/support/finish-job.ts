@@ -1,6 +1,6 @@
 import type { Rig } from './service.ts';
 
-/** Ends a job that no worker took, by the queue's own means. @param daysAgo when it was asked for and ended */
+/** Ends a job that no worker claimed, through the queue's own functions. @param daysAgo when it was requested and ended */
 export async function finishJob(rig: Rig, jobId: string, outcome: 'stored' | 'notFound', daysAgo = 0): Promise<void> {
   const { database, boss } = rig.service;
   const [row] = await database.query<{ boss_job_id: string }>(

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { Description, JsonSchema } from './admin.ts';
 
 /** Who sends a request; the test knows the tokens. */
-export const SENDERS = ['admin', 'reader', 'writer', 'session', 'wrong', 'nobody'] as const;
+export const SENDERS = ['admin', 'reader', 'writer', 'session', 'wrong', 'stranger'] as const;
 export type Sender = (typeof SENDERS)[number];
 
 /** A request to send. In its path and headers `{state}`, `{link}` and `{code}` are to be filled in. */
@@ -190,7 +190,7 @@ const sentByProvider: fc.Arbitrary<FuzzRequest> = fc
   .map(({ event, odd }) => ({
     method: 'POST',
     path: '/api/provider/webhook',
-    sender: 'nobody',
+    sender: 'stranger',
     headers: { ...json, ...odd?.headers },
     body: odd?.body ?? Buffer.from(JSON.stringify(event)),
     operation: undefined,

@@ -3,8 +3,8 @@ import winston from 'winston';
 import { createLogger, type Logger } from '../../src/infra/logger.ts';
 
 /**
- * A logger of the service whose lines a test can read; `lines.splice(0)` begins anew.
- * @param secrets taken out of its lines; none unless given, so that what is not in a line need not be taken out
+ * A logger of the service whose lines a test can read; `lines.splice(0)` clears them.
+ * @param secrets removed from its lines; none by default, so that a test sees every secret in its lines
  */
 export function keepLog(level = 'debug', secrets: string[] = []): { logger: Logger; lines: string[] } {
   const lines: string[] = [];

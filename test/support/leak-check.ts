@@ -30,7 +30,7 @@ interface Resource {
 export interface LeakCheck {
   /**
    * What is still open and would keep the process alive, with the place that opened it. Waits up to 2 s
-   * for closes that are under way.
+   * for pending closes.
    */
   findLeaks(): Promise<string[]>;
   end(): void;

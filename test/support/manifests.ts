@@ -1,6 +1,6 @@
 import { type Resource, readLayers, readSettings } from '../../k8s/src/read-layers.ts';
 
-/** The manifests under k8s/ as the tests look at them: settings, layers, and every resource with its layer and name. */
+/** The manifests under k8s/ as the tests read them: settings, layers, and every resource with its layer and name. */
 export const settings = readSettings();
 export const layers = readLayers(settings);
 export const resources = layers.flatMap((layer) =>

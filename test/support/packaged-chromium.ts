@@ -48,7 +48,7 @@ async function unpackTo(folder: string): Promise<void> {
     await writeFile(join(draft, 'fonts.conf'), fontsConfiguration(folder));
     await rename(draft, folder);
   } catch (error) {
-    if (!existsSync(folder)) throw error; // otherwise another process has unpacked it meanwhile
+    if (!existsSync(folder)) throw error; // otherwise another process has unpacked it in the meantime
   } finally {
     await rm(draft, { recursive: true, force: true });
   }

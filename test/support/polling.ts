@@ -2,11 +2,11 @@ import { type ClockedRig, startClockedRig } from './clocked-rig.ts';
 
 const HOUR = 3_600_000;
 
-/** No sweep is running, nobody is left to visit, and one has finished. */
+/** No sweep is running, no athlete is left to visit, and one has finished. */
 export const SWEPT = `SELECT FROM list_walk WHERE kind = 'polling' AND state = 'finished' AND finished_at > '-infinity'
   AND NOT EXISTS (SELECT FROM list_visit WHERE walk_id = id)`;
 
-/** A rig that polls, with the sweep of its start behind it; who connects for the first time has been polled. */
+/** A rig that polls, after its first sweep; an athlete who connects for the first time has been polled. */
 export async function startPollingRig(env: Record<string, string> = {}): Promise<ClockedRig> {
   const rig = await startClockedRig({
     SERVICE_ROLES: 'web,fetch,polling',
@@ -33,7 +33,7 @@ export function stepsOf(rigNow: () => ClockedRig) {
       (call) => call.path === '/api/v3/athlete/activities' && call.athleteId === athleteId,
     );
 
-  /** Lets time pass in small steps until a row is there: paces and short waits fall due as they would by themselves. */
+  /** Lets time pass in small steps until a row is there: paces and short waits fall due as usual. */
   async function untilRow(query: string, values: unknown[] = []): Promise<void> {
     while ((await rigNow().service.database.query(query, values)).length === 0) {
       await rigNow().advance(50);

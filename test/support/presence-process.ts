@@ -4,7 +4,7 @@ import { createMetrics } from '../../src/infra/metrics.ts';
 import { NotifyHub } from '../../src/infra/notify-hub.ts';
 import { Presence } from '../../src/infra/presence.ts';
 
-/** A process that does nothing but be there: registers in the database that its argument names, and prints its id. */
+/** A process that only exists: it registers in the database that its argument names, and prints its id. */
 
 const presence = new Presence({ clock: systemClock, roles: ['fetch'], version: 'test' });
 const hub = new NotifyHub({

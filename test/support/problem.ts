@@ -11,7 +11,7 @@ export interface ShownProblem {
 
 /**
  * Reads an answer that is a problem document; fails unless it is one of this status.
- * @param status the answer's own unless given
+ * @param status the answer's own by default
  * @returns the document, and the names of the fields that it complains of
  */
 export async function problemOf(response: Response, status: number = response.status) {

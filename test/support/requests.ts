@@ -2,7 +2,7 @@ import type { FetchRequest } from '../../src/domain/job.ts';
 import { type RequestResult, requestFetches } from '../../src/queue/requests.ts';
 import type { Rig } from './service.ts';
 
-/** Asks for a fetch as polling and the manual way do. */
+/** Requests a fetch as polling and operators do. */
 export async function request(
   rig: Rig,
   activityId: string,

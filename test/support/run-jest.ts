@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 
 /**
  * What `npm test` runs: Jest with the given arguments, then one closing line `N passed, N failed`. Ends
- * with 1 when a test or a test file failed, when no test ran, or when Jest could not end by itself.
+ * with 1 when a test or a test file failed, when no test ran, or when Jest did not exit on its own.
  */
 
 const COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));

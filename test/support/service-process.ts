@@ -24,7 +24,7 @@ export interface ServiceProcess {
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
-/** @param options.quiet its log goes nowhere but for errors: reading it would take from what is measured */
+/** @param options.quiet discards its log except for errors: reading it would distort the measurement */
 export function startServiceProcess(env: Record<string, string>, options: { quiet?: boolean } = {}): ServiceProcess {
   const child = spawn(process.execPath, ['--max-semi-space-size=8', MAIN], {
     env: { ...MACHINE_ENVIRONMENT, ...env },

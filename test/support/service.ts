@@ -21,11 +21,11 @@ export interface Rig {
   service: Service;
   simulator: Simulator;
   database: TestDatabase;
-  /** Stands between the service and its database; for rigs that were started with `proxied`. */
+  /** A proxy between the service and its database; for rigs that were started with `proxied`. */
   proxy: Omit<TcpProxy, 'port' | 'setTarget' | 'dropNotifications' | 'connections' | 'opened' | 'close'>;
   /** Starts one more process of the service on the same database (in this Node process). */
   startReplica(env?: Record<string, string>, clock?: Clock, more?: Partial<ServiceOptions>): Promise<Service>;
-  /** Connects an athlete, or one again: known to the provider, tokens stored. */
+  /** Connects or reconnects an athlete: known to the provider, tokens stored. */
   connectAthlete(name?: string, id?: string): Promise<string>;
   /** Posts a webhook body. */
   post(body: unknown, headers?: Record<string, string>): Promise<Response>;
@@ -59,7 +59,7 @@ export function testEnvironment(simulatorUrl: string, overrides: Record<string, 
     PROVIDER_CLIENT_SECRET: 'simulator-secret',
     PROVIDER_VERIFY_TOKEN: VERIFY_TOKEN,
     PROVIDER_API_URL: simulatorUrl,
-    NEXT_PUBLIC_BASE_URL: 'http://127.0.0.1:1', // set by those who need the callback
+    NEXT_PUBLIC_BASE_URL: 'http://127.0.0.1:1', // set by tests that need the callback
     PORT: '0',
     ADMIN_TOKEN,
     ADMIN_READ_TOKEN: READ_TOKEN,
@@ -71,7 +71,7 @@ export function testEnvironment(simulatorUrl: string, overrides: Record<string, 
 }
 
 /**
- * Starts the whole thing.
+ * Starts service, provider and database.
  * @param options.env overrides of the configuration
  * @param options.subscriptions which the service knows; those of the simulator and of the events that tests post unless told
  * @param options.proxied true puts a proxy between service and database, which a test can cut and hold
@@ -134,7 +134,7 @@ export async function startRig(
       const job = await look();
       if (job && fits(job)) return job;
       if (Date.now() > deadline)
-        throw new Error(`The job of activity ${activityId} did not get there; it stands at ${JSON.stringify(job)}`);
+        throw new Error(`The job of activity ${activityId} did not get there; it is ${JSON.stringify(job)}`);
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
   };

@@ -6,15 +6,15 @@ import { until } from './until.ts';
 /** A bulk sync as the admin interface shows it. */
 export type Sync = SyncProgress & { url: string };
 
-/** A rig of which bulk syncs are asked through the admin interface. */
+/** A rig that requests bulk syncs through the admin interface. */
 export interface SyncRig extends Rig {
-  /** Begins a sync. @param path of the endpoint @returns where the sync is shown */
+  /** Starts a sync. @param path of the endpoint @returns where the sync is shown */
   beginSync(path: string, body?: object): Promise<string>;
   /** Resolves when the sync fits. */
   untilSync(url: string, fits: (sync: Sync) => boolean): Promise<Sync>;
   /** Syncs one athlete, to the end. */
   syncAthlete(athleteId: string, body?: object): Promise<Sync>;
-  /** How often the provider was asked for the activity. */
+  /** How often the activity was fetched from the provider. */
   detailCalls(activityId: string): number;
 }
 

@@ -14,11 +14,11 @@ export interface TcpProxy {
   holdAnswers(): void;
   /**
    * As `hold`, or as `holdAnswers`, from the first data on in which a client sends `text`.
-   * @param onHeld hears that it came
+   * @param onHeld is called when it arrives
    * @param what 'nothing' only tells that it came
    */
   holdFrom(text: string, onHeld: () => void, what?: 'all' | 'answers' | 'nothing'): void;
-  /** Lets through all that a PostgreSQL server sends but notifications, as a connection pooler may. Begin while it is idle. */
+  /** Lets through everything that a PostgreSQL server sends except notifications, as a connection pooler may. Begin while it is idle. */
   dropNotifications(): void;
   release(): void;
   /** How many are open. */

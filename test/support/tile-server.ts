@@ -7,7 +7,7 @@ import { createTileSource, type TileSource, type TileSourceOptions } from '../..
 /** The colour of every tile. */
 export const BLUE = { r: 40, g: 90, b: 200 };
 
-/** A server of map tiles, and the tile sources that ask it. */
+/** A server of map tiles, and the tile sources that use it. */
 export interface TileServer {
   origin: string;
   /** What arrived. */

@@ -9,7 +9,7 @@ const MARK = 'has-the-service';
 
 /**
  * Starts and stops the service once as a process, which leaves its compiled code in the cache of
- * NODE_COMPILE_CACHE: most processes that the tests start are killed, and leave none. The others begin from it,
+ * NODE_COMPILE_CACHE: most processes that the tests start are killed, and leave none. The others start from it,
  * in half the time.
  */
 export async function warmCompileCache(): Promise<void> {

@@ -26,15 +26,15 @@ Every endpoint, called for real; written by \`npm run docs:api\` against a servi
 provider. Long answers are shortened (\`…\`). The schemas are in \`GET /api/openapi.json\`, made from the same
 source that checks each request.
 
-- \`/api/admin\` takes \`Authorization: Bearer $ADMIN_TOKEN\`, or \`$ADMIN_READ_TOKEN\` to look only (403 for changes). Without
-  ADMIN_TOKEN it is closed (401). A browser may begin a session instead.
+- \`/api/admin\` takes \`Authorization: Bearer $ADMIN_TOKEN\`, or \`$ADMIN_READ_TOKEN\` for read-only access (403 for changes). Without
+  ADMIN_TOKEN it is closed (401). A browser may start a session instead.
 - \`/api/v1\` is for the application: \`Authorization: Bearer\` with a token of its own (\`POST /api/admin/api-tokens\`), or
   the admin's. [integrate.md](integrate.md) says how to use it.
 - Ids are 64-bit: decimal strings on the way out, numbers or strings on the way in. Times are ISO 8601 in UTC.
-- Lists have \`limit\` (1 to 200, 50 unless given) and \`nextCursor\`, which is the \`cursor\` of the next page; null ends them.
+- Lists have \`limit\` (1 to 200, default 50) and \`nextCursor\`, which is the \`cursor\` of the next page; null ends them.
 - Errors are \`application/problem+json\` with \`type\`, \`title\`, \`status\`, \`detail\`, and \`errors\` naming each bad field. Unknown
   paths are 404, wrong methods 405 with \`Allow\`, bodies over 64 KiB 413, unreadable JSON 400, other content types 415.
-- \`/metrics\` and \`/readyz\` ask for no token: keep them inside your network ([security](security.md)).
+- \`/metrics\` and \`/readyz\` require no token: keep them inside your network ([security](security.md)).
 `;
 
 interface Operation {
@@ -132,7 +132,7 @@ async function createWorld(service: Service, simulator: Simulator, receiverUrl: 
   };
 }
 
-/** The address that the provider sends an athlete back to who said yes, and the cookie of their browser. */
+/** The callback address for an athlete who consented, and the cookie of their browser. */
 async function consent(service: Service, athleteId: string): Promise<{ address: string; cookie: string }> {
   const begun = await fetch(`${service.url}/api/provider/connect`, { redirect: 'manual' });
   const asked = new URL(begun.headers.get('location') ?? '');
@@ -168,7 +168,7 @@ async function describePage(service: Service, world: ExampleWorld): Promise<stri
   return text;
 }
 
-// What the calls before asked for is done: the page shows a job that is stored, not one that happens to run just now.
+// Waits for the work of the earlier calls: the page shows a finished job, not one that happens to be running.
 async function untilAtRest({ database }: Service): Promise<void> {
   const look = () =>
     database.query(

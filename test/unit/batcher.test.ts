@@ -42,7 +42,7 @@ describe('the batcher', () => {
     expect(await result).toBe('A');
   });
 
-  it('makes one batch of all that arrives while another is in flight, and gives each its own output', async () => {
+  it('forms one batch from all that arrives while another is in flight, and gives each its own output', async () => {
     const { add, addFirst, answer, batches } = start();
     await addFirst('a');
     const results = ['b', 'c', 'd'].map(add);
@@ -69,7 +69,7 @@ describe('the batcher', () => {
     expect(batches()).toEqual([['x'], ['a1', 'b1'], ['c1'], ['c2']]);
   });
 
-  it('rejects every item of a batch that failed, and goes on', async () => {
+  it('rejects every item of a batch that failed, and continues', async () => {
     const { add, addFirst, answer, last } = start();
     await addFirst('a');
     const others = [add('b'), add('c')].map((result) => result.catch((error: Error) => error.message));
@@ -81,7 +81,7 @@ describe('the batcher', () => {
     expect(await result).toBe('D');
   });
 
-  it('starts the next batch though outputs of the one before are still promises', async () => {
+  it('starts the next batch although outputs of the previous one are still promises', async () => {
     const { add, addFirst, batches, last } = start();
     const { result } = await addFirst('a');
     const late = Promise.withResolvers<string>();

@@ -20,13 +20,13 @@ describe('compose.yaml', () => {
     expect(volumes).toHaveProperty(volume);
   });
 
-  it('holds no password, and opens no port to other machines', () => {
+  it('contains no password, and opens no port to other machines', () => {
     expect(services.postgres.environment.POSTGRES_PASSWORD).toMatch(/^\$\{POSTGRES_PASSWORD:\?/);
     expect(services.postgres.ports).toBeUndefined();
     for (const port of services['activity-sync'].ports) expect(port).toMatch(/^127\.0\.0\.1:/);
   });
 
-  it('is what Docker Compose takes, where that is installed', () => {
+  it('is accepted by Docker Compose, where that is installed', () => {
     if (spawnSync('docker', ['compose', 'version']).status !== 0) return;
     const checked = spawnSync('docker', ['compose', '--file', file, 'config', '--quiet', '--no-env-resolution'], {
       env: { ...process.env, POSTGRES_PASSWORD: 'of-the-test' },

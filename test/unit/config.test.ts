@@ -73,13 +73,13 @@ describe('the configuration', () => {
     expect(readConfig({ ...REQUIRED, MIGRATE_ON_START: 'false' }).MIGRATE_ON_START).toBe(false);
   });
 
-  it('asks for DATABASE_URL beside MIGRATE_DATABASE_URL: an embedded database has one role', () => {
+  it('requires DATABASE_URL with MIGRATE_DATABASE_URL: an embedded database has one role', () => {
     expect(messageOf({ ...REQUIRED, MIGRATE_DATABASE_URL: 'postgres://owner@db/sync' })).toContain(
       'MIGRATE_DATABASE_URL is set without DATABASE_URL',
     );
   });
 
-  it('takes a comma list of roles, and asks for the verify token of the role web alone', () => {
+  it('accepts a comma-separated list of roles, and requires the verify token only for the role web', () => {
     const { PROVIDER_VERIFY_TOKEN, ...rest } = REQUIRED;
     expect(PROVIDER_VERIFY_TOKEN).toBeDefined();
     expect(readConfig({ ...rest, SERVICE_ROLES: 'fetch, thumbnail' }).SERVICE_ROLES).toEqual(['fetch', 'thumbnail']);
@@ -96,7 +96,7 @@ describe('the configuration', () => {
   // Every call would be answered 404, which means that the activity is gone.
   it.each(['/api/v3', '/?a=1', '/?', '/#b'])('refuses a provider’s address that goes on with %s', (rest) => {
     expect(messageOf({ ...REQUIRED, PROVIDER_API_URL: `https://provider.example.com${rest}` })).toContain(
-      'PROVIDER_API_URL must be scheme and host alone',
+      'PROVIDER_API_URL must be only scheme and host',
     );
   });
 
@@ -104,13 +104,13 @@ describe('the configuration', () => {
     'https://user:secret-word@sync.example.com',
     'https://sync.example.com/?a=1',
     'https://sync.example.com/#b',
-  ])('refuses the public address %s, and keeps it to itself', (given) => {
+  ])('refuses the public address %s without printing it', (given) => {
     const message = messageOf({ ...REQUIRED, NEXT_PUBLIC_BASE_URL: given });
     expect(message).toContain('NEXT_PUBLIC_BASE_URL must be an address without user, query and fragment');
     expect(message).not.toContain('secret-word');
   });
 
-  it('takes an address in its plain form, since it is compared: scheme and host in small letters', () => {
+  it('normalises an address, since it is compared: scheme and host in lower case', () => {
     const { NEXT_PUBLIC_BASE_URL } = readConfig({
       ...REQUIRED,
       NEXT_PUBLIC_BASE_URL: 'HTTPS://Sync.example.com:443/Sub/',
@@ -151,7 +151,9 @@ describe('the configuration', () => {
     const token = '0123456789abcdef0123';
     expect(readConfig({ ...REQUIRED, ADMIN_TOKEN: `${token}\n` }).ADMIN_TOKEN).toBe(token);
     for (const given of ['correct horse battery staple', 'zu-kurz-für-einen-Kopf', `${token}\n${token}`])
-      expect(messageOf({ ...REQUIRED, ADMIN_TOKEN: given })).toContain('ADMIN_TOKEN must be letters, digits and signs');
+      expect(messageOf({ ...REQUIRED, ADMIN_TOKEN: given })).toContain(
+        'ADMIN_TOKEN must be printable ASCII characters',
+      );
     expect(messageOf({ ...REQUIRED, ADMIN_TOKEN: `short${' '.repeat(20)}` })).toContain('at least 16 characters');
   });
 
@@ -162,7 +164,7 @@ describe('the configuration', () => {
     );
   });
 
-  it('asks for the encryption key together with DATABASE_URL', () => {
+  it('requires the encryption key with DATABASE_URL', () => {
     const DATABASE_URL = 'postgres://user:database-password@db.example.com/sync';
     expect(messageOf({ ...REQUIRED, DATABASE_URL })).toContain('TOKEN_ENCRYPTION_KEY is missing');
     expect(readConfig({ ...REQUIRED, DATABASE_URL, TOKEN_ENCRYPTION_KEY: `${KEY},${KEY}` })).toMatchObject({

@@ -7,7 +7,7 @@ import { assessHealth, type Judgement, UNKNOWN_HEALTH } from '../../src/console/
 const NOW = Date.parse('2025-05-06T12:05:00Z');
 const LATER = '2025-05-06T12:15:02.000Z';
 
-/** A service at rest, but for what a test changes. */
+/** An idle service, except for what a test changes. */
 function overviewWith(changes: Partial<Overview> = {}, budget: Partial<Overview['budget']> = {}): Overview {
   const nothing = { count: 0, p50S: null, p95S: null };
   const sums = {
@@ -60,7 +60,7 @@ const failing = (succeeded: number, failed: number, failingSince = '2025-05-06T1
 const faults = [{ check: 'handshake', detail: 'The callback does not answer.' }];
 
 describe('the health banner', () => {
-  it('says that all is well when nothing waits, and when work goes on', () => {
+  it('says that all is well when nothing waits, and while jobs run', () => {
     expect(assessHealth(overviewWith(), NOW)).toEqual({
       level: 'good',
       judgements: [{ level: 'good', sentence: 'All is well; nothing waits.', to: '/jobs' }],
@@ -73,7 +73,7 @@ describe('the health banner', () => {
     expect(first(busy)).toMatchObject({ level: 'good', sentence: 'All is well; 7 jobs waiting, 2 running.' });
   });
 
-  it('takes a spent budget, and a pause that the provider asked for, for waiting', () => {
+  it('shows a spent budget, and a pause that the provider requested, as waiting', () => {
     expect(first(overviewWith({ stats: waiting }, { opensAt }))).toMatchObject({
       level: 'waiting',
       sentence: expect.stringMatching(/^Waiting for the budget until \d\d:15 [A-Z0-9+:-]+; 7 jobs will run then\.$/),
@@ -81,11 +81,11 @@ describe('the health banner', () => {
     expect(first(overviewWith({}, { opensAt })).level).toBe('good');
     expect(first(overviewWith({}, { blockedUntil: LATER }))).toMatchObject({
       level: 'waiting',
-      sentence: expect.stringMatching(/^Waiting until \d\d:15 [A-Z0-9+:-]+: the provider asked for a pause\.$/),
+      sentence: expect.stringMatching(/^Waiting until \d\d:15 [A-Z0-9+:-]+: the provider requested a pause\.$/),
     });
   });
 
-  it('names the day’s limit as what everyone waits for', () => {
+  it('names the day’s limit as the cause of the wait', () => {
     expect(first(overviewWith({}, { blockedUntil: LATER, daily: { used: 30_000, limit: 30_000 } }))).toMatchObject({
       level: 'waiting',
       sentence: expect.stringMatching(
@@ -121,7 +121,7 @@ describe('the health banner', () => {
     });
   });
 
-  it('is bad when the doctor found a fault, and not well before it has looked', () => {
+  it('is bad when the doctor found a fault, and not good before its first checks', () => {
     expect(first(overviewWith({ doctor: { at: LATER, faults } }))).toMatchObject({
       level: 'bad',
       sentence: 'The doctor found 1 fault that can keep webhooks away: handshake.',
@@ -142,7 +142,7 @@ describe('the health banner', () => {
     expect(first(behind)).toMatchObject({ level: 'bad', sentence: expect.stringContaining('5 min') });
   });
 
-  it('names a pause with who, when and why, and does not call the jobs that wait for it late', () => {
+  it('names a pause with its operator, time and reason, and does not show its waiting jobs as late', () => {
     const pauses = [
       { reason: 'all' as const, pausedBy: 'Ada', pausedAt: '2025-05-06T12:01:00.000Z', note: 'provider incident' },
     ];
@@ -153,7 +153,7 @@ describe('the health banner', () => {
     ]);
   });
 
-  it('says everything that it finds, worst first', () => {
+  it('lists every finding, worst first', () => {
     const all = overviewWith({
       fetches: { succeeded: 9, failed: 1, failingSince: LATER },
       subscriptions: 0,
@@ -226,7 +226,7 @@ describe('spans and counts in words', () => {
     expect(formatCountdown(ms)).toBe(words);
   });
 
-  it('counts have their thousands apart and their noun in number', () => {
+  it('counts have thousands separators and a noun in singular or plural', () => {
     expect([countOf(1, 'job'), countOf(0, 'job'), countOf(12_345, 'activity', 'activities')]).toEqual([
       '1 job',
       '0 jobs',

@@ -75,7 +75,7 @@ describe('the walk from webhook to picture', () => {
 });
 
 describe('the page about configuration', () => {
-  it('gives each default as the service has it', () => {
+  it('gives the service’s default for each variable', () => {
     const section = /## Variables\n([\s\S]*?)\n## /.exec(read('docs/configuration.md'))?.[1] ?? '';
     const rows = [...section.matchAll(/^\| ([A-Z][A-Z_, /]*) \| (.*) \|$/gm)];
     expect(rows.length).toBeGreaterThan(20);
@@ -115,7 +115,7 @@ describe('the page about development', () => {
 
 describe('variables that a page names', () => {
   const families = /\b(?:PROVIDER|FETCH|THUMBNAIL|POLLING|JOB|ADMIN|TOKEN|NEXT_PUBLIC|TRUSTED|SERVICE)_[A-Z_]*[A-Z]\b/g;
-  it.each(pages)('$page has only such as the service reads', ({ text }) => {
+  it.each(pages)('$page names only variables that the service reads', ({ text }) => {
     const known = { ...VARIABLES, ...COMMAND_VARIABLES };
     expect((text.match(families) ?? []).filter((name) => !(name in known))).toEqual([]);
   });

@@ -162,7 +162,7 @@ describe('a call that is not made', () => {
     expect(await decide({}, [], { budget, grantValidMs: -1 })).toMatchObject({ kind: 'release', lastCall: 'none' });
   });
 
-  it('releases the job when it could not leave in time', async () => {
+  it('releases the job when the call could not leave in time', async () => {
     expect(await decide({}, [], { grantValidMs: -1, callWithinMs: -1 })).toMatchObject({
       kind: 'release',
       lastCall: 'none',
@@ -173,7 +173,7 @@ describe('a call that is not made', () => {
     expect(await decide({}, ['NETWORK'], {}, AbortSignal.abort())).toMatchObject({ kind: 'release' });
   });
 
-  it('leaves a fault of ours to the worker', async () => {
+  it('leaves an internal error to the worker', async () => {
     const get = () => Promise.reject(new Error('bug'));
     await expect(decide({}, [], { accessTokens: { get } })).rejects.toThrow('bug');
   });

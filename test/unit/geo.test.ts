@@ -53,7 +53,7 @@ describe('the web-mercator projection', () => {
     expect(projectToWorld([-90, 0])).toEqual(projectToWorld([-86, 0]));
   });
 
-  it('goes back to where it came from', () => {
+  it('is reversible', () => {
     expectPoint(unprojectFromWorld(projectToWorld([46.948, 7.447])), [46.948, 7.447]);
   });
 
@@ -64,7 +64,7 @@ describe('the web-mercator projection', () => {
 });
 
 describe('projectRoute', () => {
-  it('drops points that are no place on Earth', () => {
+  it('drops invalid coordinates', () => {
     const places: LatLng[] = [
       [Number.NaN, 7],
       [46, Number.POSITIVE_INFINITY],

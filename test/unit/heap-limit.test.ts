@@ -6,7 +6,7 @@ import { findResource } from '../support/manifests.ts';
 
 const MIB = 1024 * 1024;
 
-it('is what the Deployments give to the old space', () => {
+it('matches the old-space size of the Deployments', () => {
   const { NODE_OPTIONS } = findResource('ConfigMap', 'activity-sync').data;
   expect(findHeapLimit(NODE_OPTIONS.split(' '))).toBe(384 * MIB);
   expect(findHeapLimit(['--max_old_space_size=100', '--enable-source-maps', '--max-old-space-size=200'])).toBe(

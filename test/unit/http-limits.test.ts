@@ -27,7 +27,7 @@ const post = (announced: number, sent: string) =>
 const answerOf = async (socket: Socket) => (await text(socket)).split('\r\n');
 const isAnswered = async () => (await fetch(`http://127.0.0.1:${server.port}/true`)).ok;
 
-describe('a request that comes too slowly', () => {
+describe('a request that is too slow', () => {
   it.each([
     ['its headers', 'GET / HTTP/1.1\r\nHost: a\r\n', { headersMs: 200 }],
     ['its body', post(100, 'half of it'), { headersMs: 200, requestMs: 300 }],
@@ -92,7 +92,7 @@ describe('more bytes of unfinished bodies than are kept', () => {
   });
 });
 
-describe('what is no HTTP', () => {
+describe('a request that is not HTTP', () => {
   it.each([
     ['a line of nonsense', 'NONSENSE\r\n\r\n', 'HTTP/1.1 400 Bad Request'],
     [

@@ -6,7 +6,7 @@ import { listen } from '../../src/infra/http-server.ts';
 const CLOSE_DEADLINE_MS = 3000;
 
 describe('a server that closes while a proxy keeps its connection', () => {
-  it('answers what is under way, as the last on that connection, and waits for nothing more', async () => {
+  it('answers the current request, as the last on that connection, and waits for nothing more', async () => {
     const arrived = Promise.withResolvers<ServerResponse>();
     const server = await listen((_request, response) => arrived.resolve(response), 0);
     const agent = new Agent({ keepAlive: true });

@@ -43,7 +43,7 @@ describe('an id in JSON input', () => {
 });
 
 describe('JSON with large integers', () => {
-  it('keeps those beyond 2^53-1 as their exact text, wherever they stand', () => {
+  it('keeps those beyond 2^53-1 as their exact text, wherever they are', () => {
     expect(
       parseJsonKeepingInt64('{"id":9223372036854775807,"list":[9007199254740993,{"n":-9007199254740993}]}'),
     ).toEqual({

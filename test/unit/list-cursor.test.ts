@@ -27,7 +27,7 @@ describe('the next page of an athlete’s list', () => {
     expect(nextCursor({ ...start, beforeS: 801 }, [at('2', 800), at('1', 800)], 30)).toMatchObject({ page: 1 });
   });
 
-  it('trusts no order', () => {
+  it('does not rely on the order', () => {
     expect(nextCursor(start, [at('1', 700), at('2', 900)], 200)).toMatchObject({ beforeS: 701, boundary: ['1'] });
   });
 

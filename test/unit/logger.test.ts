@@ -45,7 +45,7 @@ describe('the log', () => {
     expect(text()).toMatch(/\d\d:\d\d:\d\d\.\d{3} .*warn.* fetch: job retry \(attempts=2 detail=\{"a":1\}\)/);
   });
 
-  it('keeps an error’s name, message, stack, code and cause, and nothing that hangs on it', () => {
+  it('keeps an error’s name, message, stack, code and cause, and nothing else attached to it', () => {
     const { logger, entry } = start();
     const error = Object.assign(new TypeError('it broke', { cause: new Error('the cable') }), {
       code: '57P01',
@@ -63,7 +63,7 @@ describe('the log', () => {
 });
 
 describe('secrets in the log', () => {
-  it('are replaced wherever they stand: message, fields, nested fields, errors', () => {
+  it('are replaced wherever they are: message, fields, nested fields, errors', () => {
     const { logger, text } = start();
     logger.info(`with ${SECRET} in it`, { url: `https://x/?s=${SECRET}`, deep: { list: [{ text: `a ${SECRET} b` }] } });
     logger.error('failed', { error: new Error(`refused ${SECRET}`, { cause: new Error(SECRET) }) });
@@ -105,7 +105,7 @@ describe('secrets in the log', () => {
     );
   });
 
-  it('are found as they stand in an address or a form too', () => {
+  it('are also found percent-encoded in an address or a form', () => {
     const secret = 's+cret/with spaces&';
     const text = `GET /x?client_secret=${encodeURIComponent(secret)} ${new URLSearchParams({ client_secret: secret })} ${secret}`;
     expect(redactSecrets(text, [secret])).toBe('GET /x?client_secret=[redacted] client_secret=[redacted] [redacted]');

@@ -23,7 +23,7 @@ describe.each(dashboards)('the dashboard $file', ({ file, text, dashboard }) => 
     expect(readFileSync(join(root, 'dashboards', file), 'utf8')).toBe(text);
   });
 
-  it('asks for both data sources when it is imported by hand', () => {
+  it('requests both data sources when it is imported manually', () => {
     expect(dashboard.__inputs.map((input: { name: string }) => input.name)).toEqual(['DS_METRICS', 'DS_LOGS']);
     for (const input of dashboard.__inputs) expect(text).toContain(`"value": "\${${input.name}}"`);
   });
@@ -43,7 +43,7 @@ describe.each(dashboards)('the dashboard $file', ({ file, text, dashboard }) => 
     }
   });
 
-  it('tells what each panel shows, and links to runbook sections that exist', () => {
+  it('says what each panel shows, and links to runbook sections that exist', () => {
     for (const panel of dashboard.panels.filter((panel: { type: string }) => panel.type !== 'row')) {
       expect(panel.title.length).toBeGreaterThan(0);
       expect(panel.description.length).toBeGreaterThan(0);

@@ -54,7 +54,7 @@ describe.each(pages)('the links of $page', ({ page, text }) => {
 describe('the logs that operators are told to read', () => {
   const commands = pages.flatMap(({ text }) => text.match(/kubectl [^`\n]*\blogs [^`\n]*/g) ?? []);
 
-  it('are those of every pod: a Deployment or a DaemonSet gives the log of one', () => {
+  it('cover every pod: a Deployment or a DaemonSet gives the log of one', () => {
     const ofOne = commands.filter((command) => /logs (deploy|ds)\/(?!monitoring-grafana )/.test(command));
     expect(ofOne).toEqual([]);
     for (const command of commands.filter((command) => command.includes(' -l ')))
@@ -85,11 +85,11 @@ describe('the remedies of the runbooks', () => {
       .filter(({ remedy }) => options.some((name) => remedy.includes(`\`${name}\``))),
   );
 
-  it.each(remedies)('$page: a variable that is to be changed counts after a restart only', ({ remedy }) => {
+  it.each(remedies)('$page: a changed variable takes effect only after a restart', ({ remedy }) => {
     expect(remedy).toMatch(/README\.md#changing-a-variable/);
   });
 
-  it('speak of variables at all', () => {
+  it('mention variables at all', () => {
     expect(remedies.length).toBeGreaterThan(2);
   });
 });

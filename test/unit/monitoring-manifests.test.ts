@@ -14,14 +14,14 @@ describe('every resource', () => {
     expect(await findSchemaProblems(resource)).toEqual([]);
   });
 
-  it('is there once', () => {
+  it('exists once', () => {
     const names = resources.map(
       ({ resource }) => `${resource.kind} ${resource.metadata.namespace ?? ''}/${resource.metadata.name}`,
     );
     expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
   });
 
-  it('is no secret: secrets are made by hand and referred to', () => {
+  it('is no secret: secrets are created manually and referred to', () => {
     expect(resources.filter(({ resource }) => resource.kind === 'Secret')).toEqual([]);
   });
 });
@@ -156,7 +156,7 @@ describe('the charts', () => {
     expect(stack.kubeProxy.enabled).toBe(false);
   });
 
-  it('say nothing that a rule of ours says too', () => {
+  it('repeat none of our own rules', () => {
     const ours: Record<string, string> = {
       KubePodCrashLooping: 'PodCrashLooping',
       KubePersistentVolumeFillingUp: 'VolumeFilling',

@@ -18,7 +18,7 @@ const metricRules = metricFiles.flatMap((file) => file.groups.flatMap((group) =>
 const logAlerts = alerts.filter((alert) => alert.file.language === 'logql');
 
 describe('every alert', () => {
-  it.each(alerts)('$alert tells how bad it is, what it is, and what to do', ({ alert, labels, annotations }) => {
+  it.each(alerts)('$alert says how severe it is, what happened, and what to do', ({ alert, labels, annotations }) => {
     expect(['critical', 'warning']).toContain(labels?.severity);
     expect(annotations?.summary?.length).toBeGreaterThan(10);
     expect(annotations?.description?.length).toBeGreaterThan(20);
@@ -46,7 +46,7 @@ describe('every alert', () => {
     expect(new Set(alerts.map(({ alert }) => alert)).size).toBe(alerts.length);
   });
 
-  it('is the reason for every section of the runbooks', () => {
+  it('belongs to every section of the runbooks', () => {
     const sections = readdirSync(join(root, 'docs/runbooks'))
       .filter((file) => file !== 'README.md')
       .flatMap((file) => readFileSync(join(root, 'docs/runbooks', file), 'utf8').match(/^## .+$/gm) ?? []);

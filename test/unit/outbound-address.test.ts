@@ -56,7 +56,7 @@ describe('an address that the application gives', () => {
     await resolvingTo().check('https://93.184.216.34/');
   });
 
-  it('is checked again at the connection: a name that resolves otherwise by then is not called', async () => {
+  it('is checked again at the connection: a name that now resolves to another address is not called', async () => {
     const receiver = await startReceiver();
     const port = new URL(receiver.url).port;
     let addresses = PUBLIC;

@@ -4,20 +4,20 @@ import { createPacedRead } from '../../src/infra/paced-read.ts';
 const later = <T>(answer: T, ms: number) => new Promise<T>((resolve) => setTimeout(() => resolve(answer), ms));
 
 describe('a paced read', () => {
-  it('is made anew each time while it is cheap', async () => {
+  it('is repeated each time while it is cheap', async () => {
     let reads = 0;
     const read = createPacedRead(async () => ++reads);
     expect([await read(), await read(), await read()]).toEqual([1, 2, 3]);
   });
 
-  it('gives a dear answer to everyone who asks meanwhile and for a while after', async () => {
+  it('shares an expensive answer with everyone who asks during the read and for a while after', async () => {
     let reads = 0;
     const read = createPacedRead(() => later(++reads, 60));
     await read();
     expect(await Promise.all([read(), read(), read()])).toEqual([1, 1, 1]);
   });
 
-  it('never shares a cheap answer that was begun before the question', async () => {
+  it('never shares a cheap answer that was started before the call', async () => {
     let value = 'old';
     const read = createPacedRead(async () => {
       const seen = value;

@@ -83,7 +83,7 @@ describe('a signature', () => {
   const bytes = fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array));
   const time = fc.integer({ min: 1_000_000, max: 2 ** 31 });
 
-  it('holds for its body, for 300 seconds and for no changed byte', () => {
+  it('is valid for its exact body, for 300 seconds', () => {
     fc.assert(
       fc.property(time, bytes, fc.integer({ min: -400, max: 400 }), fc.nat(), (at, body, lateS, place) => {
         expect(check(sign(at, body), body, at + lateS) instanceof Problem).toBe(Math.abs(lateS) > 300);
@@ -191,7 +191,7 @@ describe('a provider’s answer', () => {
     );
   });
 
-  it('of an error says at most 200 characters and no secret of the call, wherever that stands in its words', () => {
+  it('of an error says at most 200 characters and contains no secret of the call, wherever the secret is', () => {
     const secret = fc.stringMatching(/^[a-f0-9]{40}$/);
     const words = fc.string({ maxLength: 400 });
     fc.assert(

@@ -27,7 +27,7 @@ afterAll(async () => {
 const activity = { id: 1, athlete: { id: 2 }, name: 'Ride', start_date: '2025-05-06T12:00:00Z' };
 const getActivity = () => provider.getActivity('access-token', '1');
 
-describe('an answer that would be the same again', () => {
+describe('an answer that a retry would not change', () => {
   it.each([
     ['another activity', { ...activity, id: 3 }],
     ['a month 13', { ...activity, start_date: '2025-13-06T12:00:00Z' }],
@@ -43,7 +43,7 @@ describe('an answer that would be the same again', () => {
     await expect(getActivity()).rejects.toMatchObject({ code: 'UNUSABLE' });
   });
 
-  it('is unusable when it is small on the wire and large when it is unpacked, and costs no more than its bound', async () => {
+  it('is unusable when it is small on the wire and large when decompressed, and costs no more than its bound', async () => {
     const bomb = gzipSync(Buffer.alloc(1024 * MB, ' '));
     hostile.answer = (_call, response) => {
       response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' });
@@ -54,7 +54,7 @@ describe('an answer that would be the same again', () => {
     expect((process.memoryUsage.rss() - before) / MB).toBeLessThan(64);
   });
 
-  it('is a list with more entries than are ever asked for; none of them is looked at', async () => {
+  it('is a list with more entries than are ever requested; none of them is checked', async () => {
     hostile.answer = (_call, response) => answerJson(response, 200, `[${'1,'.repeat(2_000_000)}1]`);
     const before = process.memoryUsage.rss();
     await expect(provider.listActivities('access-token', { page: 1, perPage: 200 })).rejects.toMatchObject({

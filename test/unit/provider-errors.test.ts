@@ -71,7 +71,7 @@ describe('Retry-After of a 429', () => {
     expect(retryAfterMs).toBeUndefined();
   });
 
-  it('is read of a 429 alone', () => {
+  it('is read only for a 429', () => {
     expect(errorOf(503, '', { retryAfter: '120' }).retryAfterMs).toBeUndefined();
   });
 });

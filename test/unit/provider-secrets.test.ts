@@ -63,7 +63,7 @@ const ECHOES: [form: string, words: (call: ReceivedCall) => string][] = [
   ['as it was sent', requestOf],
   ['decoded', (call) => decodeURIComponent(requestOf(call).replaceAll('+', ' ').replaceAll('%25', '%2525'))],
   ['as JSON', (call) => JSON.stringify(call)],
-  ['encoded once more', (call) => encodeURIComponent(requestOf(call))],
+  ['doubly encoded', (call) => encodeURIComponent(requestOf(call))],
   ['as Base64', (call) => Buffer.from(requestOf(call)).toString('base64')],
   [
     'with the secret at the end of what is kept',

@@ -141,7 +141,7 @@ describe('the service', () => {
     expect(['52.1.2.3', '2600:9000::1'].filter(isClosed)).toEqual([]);
   });
 
-  it('asks the service itself whether it lives and is ready', () => {
+  it('probes whether the service is alive and ready', () => {
     for (const { spec } of workloads) {
       const [container] = spec.template.spec.containers;
       expect(container.livenessProbe.httpGet).toEqual({ path: '/healthz', port: 'http' });
@@ -253,7 +253,7 @@ async function pagePaths(): Promise<string[]> {
   return router.stack.flatMap(({ route }) => (route === undefined ? [] : [route.path]));
 }
 
-/** Paths of the rows of docs/security.md that are for somebody outside. */
+/** The paths in docs/security.md that are open to the outside. */
 function publicPathsOfDocs(): string[] {
   const rows = readFileSync(join(root, 'docs/security.md'), 'utf8').match(/^\| `\/.*$/gm) ?? [];
   return rows

@@ -28,7 +28,7 @@ describe('the expected end of a sync', () => {
     expect(forecast({ calls: 5400, callsOfBusiestAthlete: 54 })).toBeCloseTo(9 * 15 + 14.22, 1);
   });
 
-  it('is soon late in a window of which little is spent, and later where much is', () => {
+  it('comes soon in a window with little spent, and later in one with much spent', () => {
     const windowStart = NOW - 10 * MINUTE;
     expect(forecast({ windowStart, calls: 40 })).toBe(0);
     expect(forecast({ windowStart, calls: 40, callsUsed: 540 })).toBeCloseTo(6.03, 1);
@@ -43,7 +43,7 @@ describe('the expected end of a sync', () => {
     expect(forecast({ calls: 1, opensAt: NOW + 20 * MINUTE })).toBe(20);
   });
 
-  it('goes on after midnight UTC where the day’s calls do not suffice', () => {
+  it('moves past midnight UTC when the day’s calls do not suffice', () => {
     expect(forecast({ calls: 1540, daily: { left: 1000, limit: 30_000 } })).toBe(12 * 60 + 15);
     expect(forecast({ calls: 31_540, daily: { left: 1000, limit: 30_000 } })).toBe(36 * 60 + 15);
   });

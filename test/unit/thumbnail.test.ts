@@ -21,7 +21,7 @@ describe('the thumbnail of a route', () => {
     });
   });
 
-  it('shows the line where the route runs, cased in white, on a pale ground', async () => {
+  it('shows the line where the route runs, with a white outline, on a pale background', async () => {
     const colourAt = await decode(await renderThumbnail({ ...plain, route: LEVEL }));
     for (const x of [50, 128, 200]) {
       expect(isRouteColour(colourAt(x, 128))).toBe(true);
@@ -38,7 +38,7 @@ describe('the thumbnail of a route', () => {
     expect(Math.max(...colourAt(228, 128))).toBeLessThan(80);
   });
 
-  it('says where the route lies and at which zoom it is shown', async () => {
+  it('reports the route’s bounds and the zoom', async () => {
     const { bounds, zoom } = await renderThumbnail({ ...plain, route: LEVEL });
     expect(bounds).toEqual({ south: 46.9, west: 7.4, north: 46.9, east: 7.499667 });
     expect(zoom).toBeGreaterThan(11);
@@ -55,7 +55,7 @@ describe('the thumbnail of a route', () => {
     expect(thumbnail.bounds).toMatchObject({ west: 179.5, east: -179.503333 });
   });
 
-  it('passes over points that are no place on Earth', async () => {
+  it('skips invalid coordinates', async () => {
     const broken: LatLng[] = [[Number.NaN, 0], ...LEVEL, [46.9, 720], [-120, 7.4]];
     const [whole, withBroken] = await Promise.all([LEVEL, broken].map((route) => renderThumbnail({ ...plain, route })));
     expect(withBroken?.etag).toBe(whole?.etag);
@@ -93,7 +93,7 @@ describe('the thumbnail of a route', () => {
     expect(other?.etag).not.toBe(first?.etag);
   });
 
-  it('carries bounds and zoom as writing in debug mode only', async () => {
+  it('shows bounds and zoom as text only in debug mode', async () => {
     const [quiet, debug] = await Promise.all(
       [false, true].map(async (on) => decode(await renderThumbnail({ ...plain, route: LEVEL, debug: on }))),
     );
@@ -115,7 +115,7 @@ describe('the thumbnail without a route', () => {
     }
   });
 
-  it('shows the same sign for a sport it does not know as for none', async () => {
+  it('shows the same symbol for an unknown sport as for none', async () => {
     const [unknown, none] = await Promise.all([
       renderThumbnail({ ...plain, route: [], label: { sportType: 'Quidditch' } }),
       renderThumbnail({ ...plain, route: [[Number.NaN, Number.NaN]] }),

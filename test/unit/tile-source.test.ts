@@ -18,21 +18,21 @@ describe('a tile source', () => {
     expect(server.requests[0]?.headers['user-agent']).toBe('activity-sync/1.2 (+https://sync.example.org)');
   });
 
-  it('asks once for a tile that it keeps', async () => {
+  it('requests a kept tile once', async () => {
     const source = server.openSource();
     const first = await source.getTile(TILE);
     expect(await source.getTile(TILE)).toBe(first);
     expect(server.requests).toHaveLength(1);
   });
 
-  it('asks once for a tile that several pictures want at the same time', async () => {
+  it('requests a tile that several pictures need at the same time once', async () => {
     const source = server.openSource();
     const tiles = await Promise.all(Array.from({ length: 20 }, () => source.getTile(TILE)));
     expect(new Set(tiles).size).toBe(1);
     expect(server.requests).toHaveLength(1);
   });
 
-  it('gives up the tile that was used longest ago when its memory is full', async () => {
+  it('evicts the least recently used tile when its memory is full', async () => {
     const { length } = await server.openSource().getTile(TILE);
     server.requests = [];
     const source = server.openSource({ cacheMaxBytes: 2 * length });
@@ -40,7 +40,7 @@ describe('a tile source', () => {
     expect(server.requests.map(({ url }) => url?.split('/')[2])).toEqual(['1', '2', '3', '2']);
   });
 
-  it('keeps no more bytes than it may, however large the tiles are', async () => {
+  it('keeps to its memory limit, however large the tiles are', async () => {
     const [small, large] = [await flatTile(32), await flatTile(512)];
     const isLarge = (url: string | undefined) => url?.startsWith('/12/9') ?? false;
     server.answer = (request, response) => sendImage(response, isLarge(request.url) ? large : small);
@@ -54,7 +54,7 @@ describe('a tile source', () => {
     expect(server.requests.map(({ url }) => url?.split('/')[2])).toEqual(['1', '2', '3', '9', '2', '3', '1']);
   });
 
-  it('asks again after a failure', async () => {
+  it('retries after a failure', async () => {
     const source = server.openSource();
     server.answer = (_request, response) => response.writeHead(500).end();
     await expect(source.getTile(TILE)).rejects.toThrow('was answered with status 500');
@@ -94,7 +94,7 @@ describe('a tile source', () => {
     await expect(server.openSource({ timeoutMs: 50 }).getTile(TILE)).rejects.toThrow('did not come in time');
   });
 
-  it('leaves a server alone for a while that let four tiles in a row time out', async () => {
+  it('pauses requests to a server after four timeouts in a row', async () => {
     server.answer = () => undefined;
     const source = server.openSource({ timeoutMs: 50, pauseMs: 1000 });
     const ask = (x: number) => source.getTile({ z: 12, x, y: 1 });
@@ -110,7 +110,7 @@ describe('a tile source', () => {
     await until(isThere, 'the tile after the pause');
   });
 
-  it('goes on asking a server that is late with some tiles only', async () => {
+  it('keeps using a server that is late with only some tiles', async () => {
     const source = server.openSource({ timeoutMs: 250 });
     for (const x of [1, 2, 3, 4, 5, 6, 7, 8]) {
       const isLate = x % 4 !== 0;
@@ -128,7 +128,7 @@ describe('a tile source', () => {
     expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain('s3cret');
   });
 
-  it('lets one caller give up without taking the tile from the others', async () => {
+  it('lets one caller give up without cancelling the tile for the others', async () => {
     const source = server.openSource();
     const stop = new AbortController();
     server.answer = (_request, response) => {
@@ -141,7 +141,7 @@ describe('a tile source', () => {
     await expect(patient).resolves.toBeInstanceOf(Buffer);
   });
 
-  it('ends what is under way when it is closed', async () => {
+  it('ends current requests when it is closed', async () => {
     const source = server.openSource();
     server.answer = () => source.close();
     await expect(source.getTile(TILE)).rejects.toThrow('could not be fetched');

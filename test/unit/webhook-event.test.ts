@@ -98,7 +98,7 @@ describe('the body of a delivery', () => {
     for (const body of [null, undefined, 'text', 5, [], true]) expect(errorsOf(body)).toEqual(['body']);
   });
 
-  it('may have fifty updates; with more, none of them is looked at', () => {
+  it('may have fifty updates; with more, none of them is checked', () => {
     const updatesOf = (count: number, value: unknown) => Object.fromEntries(keys(count).map((key) => [key, value]));
     expect(readWebhookEvent({ ...EVENT, updates: updatesOf(50, 'x') }, false)).toMatchObject({
       updates: updatesOf(50, 'x'),

@@ -81,7 +81,7 @@ describe('a worker loop', () => {
     expect(running()).toEqual(['a', 'b', 'c', 'd', 'e']);
   });
 
-  it('looks again after the poll interval, when nothing woke it', async () => {
+  it('claims again after the poll interval, when nothing woke it', async () => {
     loop.start();
     await settle();
     const before = claims;
@@ -92,7 +92,7 @@ describe('a worker loop', () => {
     expect(running()).toEqual(['a']);
   });
 
-  it('looks again when the claim said, if that is sooner', async () => {
+  it('claims again at the time that the claim returned, if that is sooner', async () => {
     waitMs = 300;
     loop.start();
     await settle();
@@ -112,7 +112,7 @@ describe('a worker loop', () => {
     expect(running()).toEqual(['a']);
   });
 
-  it('looks at once when it is woken', async () => {
+  it('claims at once when it is woken', async () => {
     loop.start();
     await settle();
     waiting = ['a'];
@@ -121,7 +121,7 @@ describe('a worker loop', () => {
     expect(running()).toEqual(['a']);
   });
 
-  it('loses no wake-up that comes while it is looking', async () => {
+  it('loses no wake-up that comes during a claim', async () => {
     const looked = Promise.withResolvers<Claimed<string>>();
     claim = () => looked.promise;
     loop.start();
@@ -134,7 +134,7 @@ describe('a worker loop', () => {
     expect(running()).toEqual(['a']);
   });
 
-  it('does not turn in circles while there is nothing to do', async () => {
+  it('does not spin while there is nothing to do', async () => {
     loop.start();
     await settle();
     expect(claims).toBe(1);
@@ -144,7 +144,7 @@ describe('a worker loop', () => {
 });
 
 describe('a claim that fails', () => {
-  it('is tried again after a second', async () => {
+  it('is retried after a second', async () => {
     claim = () => Promise.reject(new Error('the database is unreachable'));
     loop.start();
     await settle();
@@ -168,7 +168,7 @@ describe('a claim that fails', () => {
     expect([claims, await counted()]).toEqual([2, expect.stringMatching(/\{component="test"\} 1$/)]);
   });
 
-  it('takes nothing from the jobs that run', async () => {
+  it('does not affect the running jobs', async () => {
     waiting = ['a'];
     loop.start();
     await settle();
@@ -180,7 +180,7 @@ describe('a claim that fails', () => {
 });
 
 describe('a run that ends for an unforeseen reason', () => {
-  it('frees its slot, and the loop goes on', async () => {
+  it('frees its slot, and the loop continues', async () => {
     waiting = ['a'];
     loop.start();
     await settle();
@@ -195,7 +195,7 @@ describe('a run that ends for an unforeseen reason', () => {
 });
 
 describe('stopping', () => {
-  it('claims nothing more, and waits for the jobs that run', async () => {
+  it('claims nothing more, and waits for the running jobs', async () => {
     waiting = ['a'];
     loop.start();
     await settle();
@@ -212,7 +212,7 @@ describe('stopping', () => {
     expect(runs[0]?.signal.aborted).toBe(false);
   });
 
-  it('aborts the jobs that still run after the grace time', async () => {
+  it('aborts the jobs still running after the grace period', async () => {
     waiting = ['a'];
     loop.start();
     await settle();
@@ -238,7 +238,7 @@ describe('stopping', () => {
     await stop;
   });
 
-  it('is safe before the start and twice, and the loop can be started again', async () => {
+  it('is safe before the start and when repeated, and the loop can be started again', async () => {
     await loop.stop(0);
     loop.start();
     loop.start();

@@ -2,13 +2,13 @@ import { chart, figure } from '../panels.ts';
 
 const RATE = '[$__rate_interval]';
 
-/** What the service promises, and whether it holds. */
+/** The service's objectives, and whether they are met. */
 export function glance() {
   return [
     figure(
       {
-        title: 'Deliveries answered well',
-        description: 'Share of the shown time; the promise is 99.9%.',
+        title: 'Successful deliveries',
+        description: 'Share over the time range; the objective is 99.9%.',
         runbook: 'webhook.md#activitysyncwebhookerrorbudgetfastburn',
         width: 3,
       },
@@ -19,7 +19,7 @@ export function glance() {
     figure(
       {
         title: 'Error budget left',
-        description: 'Of the 0.1% that may fail in 30 days. Below 0 the promise is broken.',
+        description: 'Of the 0.1% that may fail in 30 days. Below 0 the objective is missed.',
         runbook: 'webhook.md#activitysyncwebhookerrorbudgetatrisk',
         width: 3,
       },
@@ -41,7 +41,7 @@ export function glance() {
     figure(
       {
         title: 'Webhook to stored, slowest 5%',
-        description: 'From the acceptance of a delivery until its activity is stored; the promise is 30 s.',
+        description: 'From the acceptance of a delivery until its activity is stored; the objective is 30 s.',
         runbook: 'webhook.md#activitysyncfreshnessslow',
         width: 3,
       },
@@ -62,7 +62,7 @@ export function glance() {
     figure(
       {
         title: 'Budget left',
-        description: 'Share of the running window; background jobs leave the last 10%.',
+        description: 'Share of the current window; background jobs leave the last 10%.',
         runbook: 'provider.md#activitysyncbudgetnearlyspent',
       },
       'percentunit',
@@ -70,7 +70,7 @@ export function glance() {
       { warn: 0.2, bad: 0.05, isLowBad: true },
     ),
     figure(
-      { title: 'Firing alerts', description: 'Alerts of the service that fire now.' },
+      { title: 'Firing alerts', description: 'Firing alerts of the service.' },
       'none',
       'count(ALERTS{namespace=~"$namespace|",alertname=~"ActivitySync.+",alertstate="firing"}) or vector(0)',
       { warn: 1, bad: 3 },
@@ -78,13 +78,13 @@ export function glance() {
   ];
 }
 
-/** Deliveries: how many, what came of them, how fast they are answered. */
+/** Deliveries: how many, with which result, how fast they are answered. */
 export function webhooks() {
   return [
     chart(
       {
         title: 'Deliveries by result',
-        description: 'What came of each delivery.',
+        description: 'Deliveries from the provider by result.',
         runbook: 'webhook.md#activitysyncwebhooksrefused',
       },
       'reqps',

@@ -35,7 +35,7 @@ export function endpoints() {
     chart(
       {
         title: 'Endpoints by state',
-        description: 'Those of the application.',
+        description: 'Endpoints of the application.',
         runbook: 'delivery.md#activitysyncendpointdisabled',
         width: 6,
       },
@@ -44,7 +44,7 @@ export function endpoints() {
     ),
     chart(
       {
-        title: 'Deliveries that wait',
+        title: 'Waiting deliveries',
         description: 'How many, and for how long the first in line has been due.',
         runbook: 'delivery.md#activitysyncdeliverieswaiting',
         width: 6,

@@ -30,7 +30,7 @@ export function runtime() {
     chart(
       {
         title: 'HTTP requests by route',
-        description: 'All routes but the one for deliveries, which the row Webhooks shows.',
+        description: 'All routes except the one for deliveries, which the row Webhooks shows.',
         runbook: 'process.md#activitysynchttperrors',
       },
       'reqps',
@@ -49,7 +49,7 @@ export function runtime() {
     chart(
       {
         title: 'Event-loop lag',
-        description: 'Slowest 1% of the turns of each process.',
+        description: 'Slowest 1% of the event-loop iterations of each process.',
         runbook: 'process.md#activitysynceventlooplag',
       },
       's',
@@ -84,7 +84,7 @@ export function runtime() {
     chart(
       {
         title: 'Processes and unexpected errors',
-        description: 'Processes that answer Prometheus; errors that the service did not expect.',
+        description: 'Processes that answer Prometheus; unexpected errors of the service.',
         runbook: 'process.md#activitysynctargetdown',
       },
       'none',
@@ -106,19 +106,19 @@ export function alertsAndLogs() {
     logLines(
       {
         title: 'Errors',
-        description: 'Lines of the level error: an operator must act.',
+        description: 'Lines with level error: an operator must act.',
         runbook: 'logs.md#logserviceerror',
       },
       '{namespace=~"$namespace", container="activity-sync"} |= `"level":"error"` | json | level="error"',
     ),
     logLines(
-      { title: 'Warnings', description: 'Lines of the level warn.' },
+      { title: 'Warnings', description: 'Lines with level warn.' },
       '{namespace=~"$namespace", container="activity-sync"} |= `"level":"warn"` | json | level="warn"',
     ),
     logLines(
       {
         title: 'Database',
-        description: 'What PostgreSQL says at the levels error, fatal and panic.',
+        description: 'PostgreSQL’s lines with level error, fatal and panic.',
         runbook: 'logs.md#logdatabaseioerror',
       },
       '{namespace=~"$namespace", container="postgres"} |~ `ERROR|FATAL|PANIC`',

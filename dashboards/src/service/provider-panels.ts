@@ -67,7 +67,7 @@ export function provider() {
     chart(
       {
         title: 'Grants and refusals',
-        description: 'What the budget answered, by reason of the job.',
+        description: 'Calls granted and refused by the budget, by the job’s reason.',
         runbook: 'provider.md#activitysyncdailybudgetnearlyspent',
       },
       'ops',
@@ -76,7 +76,7 @@ export function provider() {
     chart(
       {
         title: 'Throttling',
-        description: 'Answers 429, and how long calls are stopped.',
+        description: '429s, and how long calls are blocked.',
         runbook: 'provider.md#activitysyncthrottled',
       },
       's',

@@ -6,7 +6,7 @@ const RATE = '[$__rate_interval]';
 export function queue() {
   return [
     chart(
-      { title: 'Jobs by status', description: 'All jobs that are kept.', runbook: 'queue.md#activitysyncqueuegrowing' },
+      { title: 'Jobs by status', description: 'All stored jobs.', runbook: 'queue.md#activitysyncqueuegrowing' },
       'none',
       [['sum by (status) (max by (status, reason) (activity_sync_jobs))', '{{status}}']],
     ),
@@ -23,7 +23,7 @@ export function queue() {
     chart(
       {
         title: 'What pending jobs wait for',
-        description: 'Only waiting for a turn is up to the workers.',
+        description: 'Only waiting for a worker depends on the number of workers.',
         runbook: 'queue.md#activitysyncqueuestalled',
       },
       'none',
@@ -51,7 +51,7 @@ export function queue() {
     chart(
       {
         title: 'Runs by result',
-        description: 'What the runs of jobs ended in.',
+        description: 'Results of the runs.',
         runbook: 'queue.md#activitysyncjobfailureratiohigh',
       },
       'ops',
@@ -60,7 +60,7 @@ export function queue() {
     ),
     chart(
       {
-        title: 'Waiting against running',
+        title: 'Queue wait and run time',
         description: 'Slowest 5%: from due to claimed, and from claimed to settled.',
         runbook: 'queue.md#activitysyncqueuestalled',
       },
@@ -91,7 +91,7 @@ export function queue() {
     chart(
       {
         title: 'Jobs rescued',
-        description: 'Their worker did not finish in time.',
+        description: 'Jobs whose worker died or did not finish in time.',
         runbook: 'queue.md#activitysyncjobsreclaimed',
       },
       'none',

@@ -11,7 +11,7 @@ export function alertPath() {
     figure(
       {
         title: 'Liveness alert',
-        description: '1 while alerts are evaluated at all.',
+        description: '1 while alerts are evaluated.',
         runbook: 'platform.md#metricrulesfailing',
       },
       'none',
@@ -27,7 +27,7 @@ export function alertPath() {
     chart(
       {
         title: 'Notifications',
-        description: 'By the way they take.',
+        description: 'By integration.',
         runbook: 'platform.md#alertdeliveryfailing',
         width: 12,
       },
@@ -72,7 +72,7 @@ export function metrics() {
     ),
     chart(
       {
-        title: 'Rules that fail',
+        title: 'Failing rules',
         description: 'Failed evaluations of metric rules.',
         runbook: 'platform.md#metricrulesfailing',
       },

@@ -4,7 +4,7 @@ export function platform() {
   return [
     chart(
       {
-        title: 'Pods that do not run',
+        title: 'Pods that are not running',
         description: 'Pods by phase, other than running and succeeded.',
         runbook: 'platform.md#podcrashlooping',
       },
@@ -45,7 +45,7 @@ export function platform() {
     chart(
       {
         title: 'CPU of the service',
-        description: 'Use of each pod against its request. Above 1 it has what its node can spare: it has no limit.',
+        description: 'Use of each pod against its request. Above 1 it uses spare CPU of its node: there is no limit.',
         runbook: 'process.md#activitysynceventlooplag',
       },
       'percentunit',
@@ -73,7 +73,7 @@ export function database() {
     chart(
       {
         title: 'Database instances',
-        description: 'Instances that run, and the lag of replicas.',
+        description: 'Running instances, and the lag of replicas.',
         runbook: 'platform.md#databaseinstancedown',
         width: 6,
       },
@@ -102,7 +102,7 @@ export function database() {
     table(
       {
         title: 'GitOps objects that are not ready',
-        description: 'What the cluster could not take over from the repository.',
+        description: 'Objects that could not be reconciled with the repository.',
         runbook: 'platform.md#gitopsobjectnotready',
       },
       [

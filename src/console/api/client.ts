@@ -16,7 +16,7 @@ export class ApiError extends Error {
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
 /**
- * Asks the admin interface. An answer 401 ends the session, which brings the sign-in back.
+ * Calls the admin interface. A 401 ends the session, which shows the sign-in again.
  * @throws ApiError; status 0 when the service cannot be reached
  */
 export async function ask<Body>(
@@ -55,7 +55,7 @@ async function send(
     if (signal?.aborted) throw error;
     throw new ApiError(
       0,
-      `The service cannot be reached. ${method === 'GET' ? 'It is asked again by itself.' : 'Try again.'}`,
+      `The service cannot be reached. ${method === 'GET' ? 'The page retries automatically.' : 'Try again.'}`,
     );
   }
 }
@@ -72,7 +72,7 @@ function messageOf({ title, detail, errors }: ProblemBody): string {
   return detail ?? title ?? 'The service answered with an error.';
 }
 
-/** Makes an address with those parameters that have a value. */
+/** Builds an address from the parameters that have a value. */
 export function withQuery(path: string, query: Record<string, string | undefined>): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value) parameters.set(name, value);

@@ -11,7 +11,7 @@ export const SPAN_STEPS: readonly number[] = [
   ...[1, 2, 5, 10, 20, 50, 100].map((n) => n * DAY),
 ];
 
-/** How far apart the ticks of an axis of counts may be: there is no half job. */
+/** How far apart the ticks of an axis of counts may be: there are no half jobs. */
 export const COUNT_STEPS: readonly number[] = Array.from({ length: 10 }, (_, power) => 10 ** power).flatMap((ten) => [
   ten,
   2 * ten,

@@ -7,7 +7,7 @@ const CAUSES: readonly [WaitCause, string][] = [
   ['turn', 'for a worker'],
   ['cooldown', 'for an athlete’s cooldown'],
   ['budget', 'for the budget'],
-  ['backoff', 'for their next try'],
+  ['backoff', 'for their next retry'],
 ];
 
 // The service's own rules (see the budget's functions): background work leaves a tenth of the window to
@@ -15,7 +15,7 @@ const CAUSES: readonly [WaitCause, string][] = [
 const BACKGROUND_SHARE = 0.9;
 const PACED_OVER = 0.95;
 
-/** The window of the budget: what is used, what is kept for webhooks, and where the pace stands. */
+/** The window of the budget: what is used, what is kept for webhooks, and what the pace allows by now. */
 export function BudgetGauge({ budget }: { budget: Budget }) {
   const { capacity, used, backgroundUsed, window, daily, waiting } = budget;
   const start = Date.parse(window.start);

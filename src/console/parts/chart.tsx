@@ -21,7 +21,7 @@ const WATCHES_COLOURS = '(prefers-color-scheme: dark)';
 
 /**
  * A chart over time.
- * @param summary the same in words, for those who do not see it
+ * @param summary the same in words, for screen readers
  * @param steps how far apart the ticks of its values may be
  * @param format writes a value with its unit
  */
@@ -66,7 +66,7 @@ export function Chart({
 
   useEffect(() => plot.current?.setData(dataOf(times, series)), [times, series]);
 
-  // The newest step is not over yet.
+  // The newest step is not complete yet.
   const at = pointed ?? times.length - 2;
   const time = times[at];
   const span = time === undefined ? '' : spanOf(time, times);
@@ -96,7 +96,7 @@ export function Chart({
   );
 }
 
-/** What the pointer is on, beside it. */
+/** The values under the pointer, shown beside it. */
 function Tip({ plot, time, children }: { plot: uPlot | undefined; time: number; children: ComponentChildren }) {
   if (!plot) return null;
   const width = plot.over.clientWidth;
@@ -126,7 +126,7 @@ function dataOf(times: number[], series: readonly Series[]): uPlot.AlignedData {
   return [times, ...series.map(({ values }) => values)];
 }
 
-/** How wide an axis must be for its longest value: "3 min 20 s" without its 3 is another time. */
+/** How wide an axis must be for its longest value: "3 min 20 s" with its 3 cut off is another time. */
 function widthOf(context: CanvasRenderingContext2D, values: readonly string[]): number {
   context.save();
   context.font = FONT;

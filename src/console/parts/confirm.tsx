@@ -5,23 +5,23 @@ interface Question {
   title: string;
   text: string;
   action: string;
-  /** What must be typed before it can be done; for what cannot be undone. */
+  /** What must be typed to confirm an action that cannot be undone. */
   typed?: string;
-  /** It destroys something: its button is red. */
+  /** Destructive: its button is red. */
   destroys?: boolean;
   answer: (yes: boolean) => void;
 }
 
 const question = signal<Question | null>(null);
 
-/** Asks before something is changed. @returns whether to do it */
+/** Asks for confirmation of a change. @returns whether to do it */
 export function confirmed(asked: Omit<Question, 'answer'>): Promise<boolean> {
   return new Promise((resolve) => {
     question.value = { ...asked, answer: resolve };
   });
 }
 
-/** The one dialog that asks; stands in the page once. */
+/** The confirmation dialog; the page has one. */
 export function ConfirmDialog() {
   const dialog = useRef<HTMLDialogElement>(null);
   const [typed, setTyped] = useState('');
@@ -51,7 +51,7 @@ export function ConfirmDialog() {
           <p id="confirm-text">{asked.text}</p>
           {asked.typed !== undefined && (
             <label>
-              <span>Type {asked.typed} to go on</span>
+              <span>Type {asked.typed} to continue</span>
               <input value={typed} autoComplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />
             </label>
           )}

@@ -15,7 +15,7 @@ export function FindById() {
       async () => {
         const found = await findAddress(wanted);
         if (found) go(found.to);
-        return found ? `${found.what} ${wanted}.` : `Nothing has the id ${wanted}.`;
+        return found ? `${found.what} ${wanted}.` : `No job, activity or athlete has the id ${wanted}.`;
       },
       (message) => message,
     );

@@ -4,7 +4,7 @@ import { assessHealth, type Health, type Judgement, UNKNOWN_HEALTH } from '../he
 import { Link } from '../router.tsx';
 import { Icon } from './icon.tsx';
 
-// Read aloud only when it changes; the sentences have figures that change all the time.
+// Announced only when the level changes; the sentences contain figures that change all the time.
 const ALOUD: Record<Health['level'], string> = {
   good: 'The service is healthy.',
   waiting: 'The service is waiting for the provider.',
@@ -13,7 +13,7 @@ const ALOUD: Record<Health['level'], string> = {
 };
 const UNKNOWN: Health = { level: 'bad', judgements: [UNKNOWN_HEALTH], notes: [] };
 
-/** Whether all is well, and what deserves a look. @param isOld whether the figures could not be read again */
+/** Whether all is well, and what needs attention. @param isOld whether the figures could not be read again */
 export function HealthBanner({ overview, isOld }: { overview: Overview; isOld: boolean }) {
   const { level, judgements, notes } = isOld ? UNKNOWN : assessHealth(overview, now.value);
   return (

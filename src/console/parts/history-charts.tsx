@@ -17,7 +17,7 @@ export function HistoryCharts({ history }: { history: History }) {
         <h3>Activities per {step === '1 min' ? 'minute' : step}</h3>
         <Chart
           times={times}
-          summary={`${formatCount(sum(stored))} activities stored, ${formatCount(sum(failed))} jobs failed, ${formatCount(sum(retried))} runs to be tried again.`}
+          summary={`${formatCount(sum(stored))} activities stored, ${formatCount(sum(failed))} jobs failed, ${formatCount(sum(retried))} runs to be retried.`}
           steps={COUNT_STEPS}
           format={formatCount}
           series={[
@@ -44,7 +44,7 @@ export function HistoryCharts({ history }: { history: History }) {
         <h3>Wait of webhooks’ jobs</h3>
         <Chart
           times={times}
-          summary={`Time from due to begun; at most ${formatSpan(1000 * highest(charts.wait95))} for 95 of 100 in each step.`}
+          summary={`Queue wait, from due to claimed; at most ${formatSpan(1000 * highest(charts.wait95))} for 95 of 100 in each step.`}
           steps={SPAN_STEPS}
           format={(value) => formatSpan(value * 1000)}
           series={[

@@ -5,18 +5,18 @@ import { confirmed } from './confirm.tsx';
 import { act } from './messages.tsx';
 
 const JOBS = '/api/admin/activity-jobs';
-const MANY = 100; // to delete more, their number is typed
+const MANY = 100; // to delete more, the operator types their number
 type Query = Record<string, string | undefined>;
 
-/** Runs a job again; a pending one no longer waits for its backoff. */
+/** Retries a job; a pending one no longer waits for its backoff. */
 export function retryJob({ id }: Job): Promise<unknown> {
   return act(
     () => ask('POST', `${JOBS}/${id}/retry`),
-    () => `Job ${id} runs again.`,
+    () => `Job ${id} will be retried.`,
   );
 }
 
-/** Asks for a fetch of what is stored already. */
+/** Requests a re-fetch of an activity that is already stored. */
 export function forceJob({ id, activityId, athleteId }: Job): Promise<unknown> {
   return act(
     () => ask('POST', JOBS, { body: { activityId, athleteId, reason: 'manual', force: true } }),
@@ -24,7 +24,7 @@ export function forceJob({ id, activityId, athleteId }: Job): Promise<unknown> {
   );
 }
 
-/** Deletes a job after asking. @returns whether it was deleted */
+/** Deletes a job after a confirmation. @returns whether it was deleted */
 export async function deleteJob({ id, status }: Job): Promise<boolean> {
   const text =
     status === 'working'
@@ -33,28 +33,28 @@ export async function deleteJob({ id, status }: Job): Promise<boolean> {
   if (!(await confirmed({ title: `Delete job ${id}?`, text, action: 'Delete', destroys: true }))) return false;
   const done = await act(
     () => ask<{ deleted: number }>('DELETE', `${JOBS}/${id}`),
-    () => `Job ${id} is deleted.`,
+    () => `Job ${id} deleted.`,
   );
   return done !== undefined;
 }
 
-/** Runs all jobs that fit again, after asking with their number. */
+/** Retries all jobs that match, after a confirmation that gives their number. */
 export function retryMatching(query: Query): Promise<void> {
   return changeMatching(query, 'Retry', 'Retry all', false, async () => {
     const { retried } = await ask<{ retried: number }>('POST', withQuery(`${JOBS}/retry`, query));
-    return `${countOf(retried, 'job')} will run again.`;
+    return `${countOf(retried, 'job')} will be retried.`;
   });
 }
 
-/** Fetches the activities of all jobs that fit, stored or not, after asking with their number. */
+/** Fetches the activities of all jobs that match, stored or not, after a confirmation that gives their number. */
 export function forceMatching(query: Query): Promise<void> {
   return changeMatching(query, 'Re-fetch', 'Re-fetch all', false, async () => {
     const { forced } = await ask<{ forced: number }>('POST', withQuery(`${JOBS}/force`, query));
-    return `${countOf(forced, 'job')} will re-fetch.`;
+    return `${countOf(forced, 'activity', 'activities')} will be re-fetched.`;
   });
 }
 
-/** Deletes all jobs that fit, after asking with their number. */
+/** Deletes all jobs that match, after a confirmation that gives their number. */
 export function deleteMatching(query: Query): Promise<void> {
   return changeMatching(query, 'Delete', 'Delete all', true, async () => {
     const { deleted } = await ask<{ deleted: number }>('DELETE', withQuery(JOBS, query));
@@ -73,7 +73,7 @@ async function changeMatching(
     async () => {
       const { count } = await ask<{ count: number }>('GET', withQuery(`${JOBS}/count`, query));
       const filter = Object.entries(query).map(([name, value]) => `${WORDS[name] ?? name} ${value}`);
-      const text = `All jobs with ${filter.join(', ')}. Jobs that match in the meantime are included.`;
+      const text = `All jobs with ${filter.join(', ')}. Jobs that start to match before you confirm are included.`;
       const typed = destroys && count > MANY ? { typed: String(count) } : {};
       const sure = await confirmed({ title: `${verb} ${countOf(count, 'job')}?`, text, action, destroys, ...typed });
       return sure ? change() : 'Nothing was changed.';

@@ -32,7 +32,7 @@ const COLUMNS: readonly Column<Job>[] = [
     name: 'When',
     cell: ({ status, nextRunAt, updatedAt }) =>
       status === 'pending' && Date.parse(nextRunAt) > Date.now() ? (
-        // Of an athlete's thousand jobs each may run when the cooldown is over, and one will.
+        // Each of an athlete's thousand jobs may run after the cooldown, but only one will.
         <Earliest at={nextRunAt} />
       ) : (
         <Age at={updatedAt} />

@@ -9,9 +9,9 @@ interface Step {
   text?: ComponentChildren;
 }
 
-const RESULTS = { retry: 'Failed; tried again later', put_back: 'Put back', failed: 'Failed for good' };
+const RESULTS = { retry: 'Failed; to be retried', put_back: 'Released', failed: 'Failed for good' };
 
-/** Everything that happened to a job, oldest first: deliveries, attempts, where it stands. */
+/** Everything that happened to a job, oldest first: deliveries, attempts, status. */
 export function JobTimeline({ page }: { page: JobPage }) {
   return (
     <ol class="timeline">

@@ -10,7 +10,7 @@ const message = signal<Message | null>(null);
 const SHOWN_MS = 8000;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Tells what came of an action, to eyes and to screen readers. */
+/** Shows the result of an action, and announces it to screen readers. */
 export function tell(text: string, isError = false): void {
   clearTimeout(timer);
   message.value = { text, isError };
@@ -21,7 +21,7 @@ function hide(): void {
   message.value = null;
 }
 
-/** Does something and tells what came of it. @returns undefined when it failed */
+/** Runs an action and shows its result. @returns undefined when it failed */
 export async function act<Result>(
   work: () => Promise<Result>,
   success: (result: Result) => string,

@@ -1,7 +1,7 @@
 import { now } from '../clock.ts';
 import { formatAge, formatDate, formatMoment, formatSpan, formatTime } from '../format.ts';
 
-/** A time as its distance from now, which runs on; the exact time is in the tooltip. */
+/** A time as its distance from now, updated live; the exact time is in the tooltip. */
 export function Age({ at }: { at: string | null }) {
   if (at === null) return <span class="faint">never</span>;
   return (
@@ -11,7 +11,7 @@ export function Age({ at }: { at: string | null }) {
   );
 }
 
-/** How long it is at least until a time. */
+/** The minimum time until a moment. */
 export function Earliest({ at }: { at: string }) {
   return (
     <time dateTime={at} title={`not before ${formatMoment(at)}`}>

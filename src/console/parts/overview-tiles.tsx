@@ -4,7 +4,7 @@ import { countFinished } from '../finished.ts';
 import { formatCount, formatSpan } from '../format.ts';
 import { Link } from '../router.tsx';
 
-/** The figures that are looked at first; each leads to what it counts. */
+/** The most important figures; each links to what it counts. */
 export function OverviewTiles({ overview: { stats, oldestDueS, lastHour, budget } }: { overview: Overview }) {
   const { finished, stored } = lastHour;
   const oldest = REASONS.reduce((a, b) => (oldestDueS[b] > oldestDueS[a] ? b : a));

@@ -12,7 +12,7 @@ export function hereWith(changes: Record<string, string | undefined>): string {
   return place.value.path + (text === '' ? '' : `?${text}`);
 }
 
-/** The way to older rows, and back to the newest. @param words what older and first are called here */
+/** Links to older rows, and back to the newest. @param words the labels for older and first */
 export function Pages({
   nextCursor,
   words = ['Newest', 'Older'],

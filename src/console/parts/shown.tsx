@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { passesByItself, type Resource } from '../resource.ts';
 import { Age } from './moment.tsx';
 
-/** Shows what was read, or that it is on its way, or why it is not there. */
+/** Shows what was read, or that it is loading, or why it failed. */
 export function Shown<Body>({
   resource,
   children,
@@ -18,7 +18,7 @@ export function Shown<Body>({
           <p role="alert">{error.message}</p>
           {data !== undefined && readAt !== undefined && (
             <p>
-              What stands below was read <Age at={new Date(readAt).toISOString()} />.
+              What is shown below was read <Age at={new Date(readAt).toISOString()} />.
             </p>
           )}
           {error.status !== 404 && !passesByItself(error) && (

@@ -9,7 +9,7 @@ interface SyncRequest {
   force?: boolean;
 }
 
-/** Begins a bulk sync of one athlete, or of all after asking with its cost. */
+/** Starts a bulk sync of one athlete, or of all after a confirmation that gives the cost. */
 export function SyncForm({ athleteId, onBegun }: { athleteId?: string; onBegun: () => void }) {
   const begin = async (event: Event) => {
     event.preventDefault();
@@ -22,7 +22,7 @@ export function SyncForm({ athleteId, onBegun }: { athleteId?: string; onBegun: 
         if (athleteId === undefined && !(await confirmedForAll(body))) return undefined;
         return ask<{ id: string }>('POST', path, { body });
       },
-      (answer) => (answer ? `Sync ${answer.id} has begun.` : 'Nothing was begun.'),
+      (answer) => (answer ? `Sync ${answer.id} has started.` : 'Nothing was started.'),
     );
     if (begun) onBegun();
   };

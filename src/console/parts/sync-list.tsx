@@ -10,7 +10,7 @@ import { Empty } from './shown.tsx';
 
 /** Bulk syncs with their progress and expected end. */
 export function SyncList({ syncs, onChange }: { syncs: readonly Sync[]; onChange: () => void }) {
-  if (syncs.length === 0) return <Empty>No sync yet.</Empty>;
+  if (syncs.length === 0) return <Empty>No syncs yet.</Empty>;
   return (
     <ul class="syncs">
       {syncs.map((sync) => (
@@ -28,7 +28,7 @@ function SyncItem({ sync, onChange }: { sync: Sync; onChange: () => void }) {
   const cancel = async () => {
     await act(
       () => ask('POST', `/api/admin/syncs/${sync.id}/cancel`),
-      () => `Sync ${sync.id} is cancelled.`,
+      () => `Sync ${sync.id} cancelled.`,
     );
     onChange();
   };
@@ -51,7 +51,7 @@ function SyncItem({ sync, onChange }: { sync: Sync; onChange: () => void }) {
         />
       )}
       <p class="faint">
-        {countOf(sync.listed, 'activity', 'activities')} listed, {formatCount(sync.queued)} asked for,{' '}
+        {countOf(sync.listed, 'activity', 'activities')} listed, {formatCount(sync.queued)} queued,{' '}
         {formatCount(sync.fetched)} fetched{sync.fetchesFailed > 0 && `, ${formatCount(sync.fetchesFailed)} failed`}
         {sync.athletes.total > 1 && `; lists of ${sync.athletes.listed} of ${sync.athletes.total} athletes read`}
         {open && sync.expectedEnd && (

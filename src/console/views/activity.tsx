@@ -21,7 +21,7 @@ export function ActivityView({ id }: { id: string }) {
   const fetchAgain = ({ athleteId }: WholeActivity) =>
     act(
       () => ask<Job>('POST', '/api/admin/activity-jobs', { body: { activityId: id, athleteId, force: true } }),
-      (asked) => `Job ${asked.id} fetches it again.`,
+      (asked) => `Job ${asked.id} will re-fetch it.`,
     );
   const shown = activity.data;
   return (

@@ -13,7 +13,7 @@ import { useResource } from '../resource.ts';
 import { go, Link } from '../router.tsx';
 import { mayChange } from '../session.ts';
 
-/** One athlete: state, syncs, and the way out. */
+/** One athlete: state, syncs, and disconnecting. */
 export function AthleteView({ id }: { id: string }) {
   const athlete = useResource<Athlete>(`/api/admin/athletes/${id}`, ['athlete', 'jobs']);
   const syncs = useResource<{ syncs: Sync[] }>('/api/admin/syncs?limit=100', ['sync']);
@@ -93,9 +93,9 @@ function StateNotice({ athlete: { state, stateDetail } }: { athlete: Athlete }) 
   return (
     <p class="notice bad">
       {state === 'reconnect'
-        ? 'The provider refuses their token: they must connect again.'
-        : 'They granted too little to read activities: they must connect again and leave the box ticked.'}{' '}
-      {stateDetail} <a href="/api/provider/connect">Connect again</a>
+        ? 'The provider refuses their token: they must reconnect.'
+        : 'Insufficient scope to read activities: they must reconnect and leave the box ticked.'}{' '}
+      {stateDetail} <a href="/api/provider/connect">Reconnect</a>
     </p>
   );
 }
@@ -103,7 +103,7 @@ function StateNotice({ athlete: { state, stateDetail } }: { athlete: Athlete }) 
 async function eraseAthlete(id: string): Promise<boolean> {
   const sure = await confirmed({
     title: 'Disconnect and erase?',
-    text: 'The provider is told, and their tokens, activities, pictures, jobs and deliveries are erased. This cannot be undone.',
+    text: 'The provider is notified, and their tokens, activities, pictures, jobs and deliveries are erased. This cannot be undone.',
     action: 'Erase',
     typed: id,
     destroys: true,
@@ -112,7 +112,7 @@ async function eraseAthlete(id: string): Promise<boolean> {
   const done = await act(
     () => ask<{ providerTold: boolean }>('DELETE', `/api/admin/athletes/${id}`),
     ({ providerTold }) =>
-      providerTold ? `Athlete ${id} is erased.` : `Athlete ${id} is erased; the provider could not be told.`,
+      providerTold ? `Athlete ${id} erased.` : `Athlete ${id} erased; the provider could not be notified.`,
   );
   return done !== undefined;
 }

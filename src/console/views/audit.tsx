@@ -21,7 +21,7 @@ export function AuditView() {
         {(page) => (
           <>
             {page.entries.length === 0 ? (
-              <Empty>Nothing was changed yet.</Empty>
+              <Empty>No changes yet.</Empty>
             ) : (
               <Table label="Audit" columns={COLUMNS} rows={page.entries} />
             )}

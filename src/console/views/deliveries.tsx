@@ -15,7 +15,7 @@ import { mayChange } from '../session.ts';
 
 const PARAMETERS = ['result', 'athleteId', 'activityId', 'cursor'];
 
-/** The ledger of what the provider delivered, newest first, with what came of each. */
+/** The ledger of what the provider delivered, newest first, with the results. */
 export function DeliveriesView() {
   const { query } = place.value;
   const events = useResource<{ events: LedgerEntry[]; nextCursor: string | null }>(
@@ -48,7 +48,7 @@ export function DeliveriesView() {
         {(page) => (
           <>
             {page.events.length === 0 ? (
-              <Empty>No delivery fits.</Empty>
+              <Empty>No delivery matches.</Empty>
             ) : (
               <Table label="Deliveries" columns={mayChange() ? [...COLUMNS, REPLAY] : COLUMNS} rows={page.events} />
             )}
@@ -94,6 +94,6 @@ function replay(id: string): Promise<unknown> {
   return act(
     () => ask<{ status: string; jobId: string }>('POST', `/api/admin/webhook-events/${id}/replay`),
     ({ status, jobId }) =>
-      status === 'stale' ? `Delivery ${id} is out of date; nothing was done.` : `Job ${jobId} does it again.`,
+      status === 'stale' ? `Delivery ${id} is out of date; nothing was done.` : `Job ${jobId} replays it.`,
   );
 }

@@ -11,7 +11,7 @@ import { useResource } from '../resource.ts';
 import { go, Link } from '../router.tsx';
 import { mayChange } from '../session.ts';
 
-/** One job: how it stands, why it does not run sooner, and everything that happened to it. */
+/** One job: its status, why it does not run sooner, and everything that happened to it. */
 export function JobView({ id }: { id: string }) {
   const page = useResource<JobPage>(`/api/admin/activity-jobs/${id}`, ['jobs', 'webhook', 'budget']);
   const job = page.data?.job;
@@ -44,7 +44,7 @@ export function JobView({ id }: { id: string }) {
           <>
             <WhyNotSooner page={shown} />
             <div class="cards">
-              <Card title="How it stands">
+              <Card title="Status">
                 <Facts of={factsOf(shown)} />
               </Card>
               <Card title="What happened">
@@ -106,8 +106,8 @@ const IDLE = { turn: FREE, cooldown: FREE, budget: FREE, backoff: FREE, pause: P
 
 const REASONS = {
   pause: () => 'an operator has paused fetching.',
-  turn: () => 'others are before it.',
-  cooldown: (athleteId: string) => `athlete ${athleteId} was fetched from just now, and has a cooldown.`,
+  turn: () => 'other jobs are ahead of it.',
+  cooldown: (athleteId: string) => `athlete ${athleteId} was just fetched from and is in cooldown.`,
   budget: () => 'the provider’s budget is spent, kept for webhooks, or paced.',
-  backoff: () => 'its last try failed, and it waits before the next.',
+  backoff: () => 'its last attempt failed; it waits for the backoff.',
 };

@@ -57,7 +57,7 @@ export function JobsView() {
       <Shown resource={jobs}>
         {(page) => (
           <>
-            {page.jobs.length === 0 ? <Empty>No job fits.</Empty> : <JobTable jobs={page.jobs} />}
+            {page.jobs.length === 0 ? <Empty>No job matches.</Empty> : <JobTable jobs={page.jobs} />}
             <Pages nextCursor={page.nextCursor} />
           </>
         )}
@@ -66,7 +66,7 @@ export function JobsView() {
   );
 }
 
-/** What can be done to all jobs that fit the filter, with their number. */
+/** What can be done to all jobs that match the filter, with their number. */
 function BulkActions({ query }: { query: JobQuery }) {
   const count = useResource<{ count: number }>(withQuery('/api/admin/activity-jobs/count', query), ['jobs']);
   const matching = count.data?.count ?? 0;
@@ -76,12 +76,12 @@ function BulkActions({ query }: { query: JobQuery }) {
       <span>
         {count.data === undefined
           ? count.error
-            ? 'How many jobs fit could not be counted.'
+            ? 'The matching jobs could not be counted.'
             : 'Counting…'
-          : `${countOf(matching, 'job')} ${matching === 1 ? 'fits' : 'fit'}`}
+          : `${countOf(matching, 'job')} ${matching === 1 ? 'matches' : 'match'}`}
       </span>
       {mayChange() && matching > 0 && query.status === undefined && (
-        <span class="faint">Choose a status to retry, fetch again or delete all that fit.</span>
+        <span class="faint">Choose a status to retry, re-fetch or delete all that match.</span>
       )}
       {mayChange() && matching > 0 && query.status !== undefined && (
         <span class="actions">

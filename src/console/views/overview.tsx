@@ -17,14 +17,14 @@ import { Link, place } from '../router.tsx';
 const EVERY_MS = 10_000;
 const HOURS = ['1', '3', '24'];
 
-/** What whoever is on call looks at first: is all well, and if not, what is the matter. */
+/** What the operator on call looks at first: is all well, and if not, what is wrong. */
 export function OverviewView() {
   const read = useResource<Overview>('/api/admin/overview', ['webhook', 'athlete'], EVERY_MS);
   return (
     <Page title="Overview">
       <Shown resource={read}>
         {(figures) => {
-          // Jobs and budget are told as they change; what was read with the rest is only the beginning.
+          // Jobs and budget arrive as live events; the values read with the rest are only the first ones.
           const overview = { ...figures, stats: stats.value ?? figures.stats, budget: budget.value ?? figures.budget };
           return (
             <>
@@ -72,7 +72,7 @@ function webhookFacts({ lastWebhookAt, lastHour }: Overview): ListOfFacts {
     ['Last one', <Age at={lastWebhookAt} />],
     ['Stored in an hour', formatCount(lastHour.stored.count)],
     ['Stored after', inSpread(lastHour.stored)],
-    ['Begun after', inSpread(lastHour.wait.webhook)],
+    ['Queue wait', inSpread(lastHour.wait.webhook)],
   ];
 }
 
@@ -85,10 +85,10 @@ function pollingFacts({ polling: { startedAt, finishedAt }, lastDay }: Overview)
       'Sweep',
       startedAt ? (
         <>
-          under way, begun <Age at={startedAt} />
+          running, started <Age at={startedAt} />
         </>
       ) : (
-        'none under way'
+        'none running'
       ),
     ],
     ['Last finished', <Age at={finishedAt} />],
@@ -100,6 +100,6 @@ function athleteFacts({ athletes }: Overview): ListOfFacts {
   return [
     ['Healthy', <Link to="/athletes?state=healthy">{formatCount(athletes.healthy)}</Link>],
     ['Must reconnect', <Link to="/athletes?state=reconnect">{formatCount(athletes.reconnect)}</Link>],
-    ['Granted too little', <Link to="/athletes?state=scope">{formatCount(athletes.scope)}</Link>],
+    ['Insufficient scope', <Link to="/athletes?state=scope">{formatCount(athletes.scope)}</Link>],
   ];
 }

@@ -66,7 +66,7 @@ function Pauses({ pauses, onChange }: { pauses: readonly FetchPause[]; onChange:
   };
   return (
     <>
-      {pauses.length === 0 && <p>Fetching is running for every reason.</p>}
+      {pauses.length === 0 && <p>Fetching is not paused.</p>}
       <ul class="pauses">
         {pauses.map(({ reason, pausedBy, pausedAt, note }) => (
           <li key={reason} class="notice waiting">

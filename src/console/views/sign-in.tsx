@@ -48,7 +48,8 @@ export function SignInView() {
       <h1>Activity Sync</h1>
       {wasEnded.value && (
         <p class="notice waiting" role="status">
-          Your session has ended, after twelve hours or with a new token. Sign in to go on where you were.
+          Your session has ended: it expired after twelve hours, or the token was changed. Sign in to continue where you
+          were.
         </p>
       )}
       {closedReason.value === '' ? form : <p role="alert">{closedReason.value}</p>}

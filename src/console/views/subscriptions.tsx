@@ -60,7 +60,7 @@ export function SubscriptionsView() {
         wide
         aside={
           <button type="button" class="small" onClick={doctor.reload}>
-            Examine again
+            Re-run checks
           </button>
         }
       >
@@ -134,7 +134,7 @@ function createSubscription(): Promise<unknown> {
 async function deleteSubscriptions(subscription?: Subscription): Promise<unknown> {
   const sure = await confirmed({
     title: subscription ? `Delete subscription ${subscription.id}?` : 'Delete all subscriptions?',
-    text: 'Until another is created no webhook arrives, and only polling finds new activities.',
+    text: 'Until another one is created, no webhook arrives and only polling finds new activities.',
     action: 'Delete',
     destroys: true,
   });

@@ -1,6 +1,6 @@
 import type { LatLng } from '../route.ts';
 
-/** Four days at a point a second; a picture of so long a recording needs no more of it than it has pixels. */
+/** Four days at a point a second; a picture of such a long recording needs no more points than it has pixels. */
 const MAX_CHARACTERS = 2 * 1024 * 1024;
 const MAX_POINTS = 20_000;
 
@@ -20,7 +20,7 @@ export function decodeRoute(encoded: string): LatLng[] {
   let numbers = 0;
   for (let index = 0; points > 0 && index < encoded.length; index += 1) {
     const chunk = encoded.charCodeAt(index) - 63;
-    // Not by shifting: a number of too many characters must not come back into range.
+    // Not by shifting: a number with too many characters must not wrap back into range.
     number += (chunk & 0x1f) * factor;
     factor *= 32;
     if (chunk >= 0x20) continue;

@@ -14,7 +14,7 @@ export function simplifyPath(
   path: readonly PathPoint[],
   options: { minStepPx: number; maxPoints: number },
 ): PathPoint[] {
-  // A scribble so long is a blob of ink whichever of its points are joined: this bounds the work.
+  // A scribble this long is a blob of ink whichever of its points are joined: this bounds the work.
   let simplified = keepEvenly(dropNearSteps(path, options.minStepPx), 8 * options.maxPoints);
   simplified = dropWithinTolerance(simplified, options.minStepPx / 4);
   for (const factor of [1.6, 2.5, 4]) {
@@ -48,7 +48,7 @@ function dropWithinTolerance(path: readonly PathPoint[], tolerancePx: number): P
   return path.filter((_point, index) => keep[index] === 1);
 }
 
-/** Douglas-Peucker over path[from..to] with a stack of its own: no track is too long for the call stack. */
+/** Douglas-Peucker over path[from..to] with its own stack, since a long track would overflow the call stack. */
 function markCorners(
   path: readonly PathPoint[],
   from: number,
@@ -103,7 +103,7 @@ function squaredDistance(a: PathPoint, b: PathPoint): number {
 }
 
 function squaredDistanceToSegment(point: PathPoint, a: PathPoint, b: PathPoint): number {
-  // Runs some twenty times per point of a track: no arrays are made on the way.
+  // Runs some twenty times per point of a track, so it allocates no arrays.
   const dx = b[0] - a[0];
   const dy = b[1] - a[1];
   const squaredLength = dx * dx + dy * dy;

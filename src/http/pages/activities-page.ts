@@ -14,7 +14,7 @@ export function renderActivitiesPage(
   if (activities.length === 0) {
     const connect =
       'None yet. Connect an athlete at <a href="/api/provider/connect">/api/provider/connect</a>; their next activity appears here.';
-    return renderPage(title, `<p class="faint">${isFirst ? connect : 'There are no older ones.'}</p>`);
+    return renderPage(title, `<p class="faint">${isFirst ? connect : 'There are no older activities.'}</p>`);
   }
   const links = [
     isFirst ? '' : '<a href="/">Newest</a>',

@@ -19,6 +19,6 @@ export function renderNotConnectedPage(problem: Problem, link: string | undefine
   const again = `/api/provider/connect${link === undefined ? '' : `?link=${link}`}`;
   return renderPage(
     'Not connected',
-    `<p>${advice} <a href="${escapeHtml(again)}">connect again</a>.</p>\n<p class="faint">${escapeHtml(problem.message)}</p>`,
+    `<p>${advice} <a href="${escapeHtml(again)}">reconnect</a>.</p>\n<p class="faint">${escapeHtml(problem.message)}</p>`,
   );
 }

@@ -23,14 +23,14 @@ const activityOut = z.strictObject({
   thumbnail: z
     .string()
     .nullable()
-    .meta({ description: 'Path of the picture, another one for another picture; null until it is drawn' }),
+    .meta({ description: 'Path of the picture; it changes with the picture, and is null until one is drawn' }),
 });
 const wholeActivityOut = z.strictObject({
   ...activityOut.shape,
   polyline: z.string().nullable(),
   detail: z
     .record(z.string(), z.unknown())
-    .meta({ description: 'The provider’s whole answer, number for number: ids in it may exceed 2^53' }),
+    .meta({ description: 'The provider’s whole answer, numbers unchanged: ids in it may exceed 2^53' }),
 });
 const activityPath = z.object({ id: int64 });
 
@@ -88,7 +88,7 @@ export function adminActivityRoutes(deps: { database: Database }): Route[] {
       query: z.strictObject({ version: z.string().max(100).optional() }),
       responses: {
         200: { description: 'The picture, with an ETag', contentType: 'image/png' },
-        304: { description: 'The picture that If-None-Match names is still the one' },
+        304: { description: 'The picture that If-None-Match names is still current' },
         404: { description: 'No picture' },
       },
       handle: async ({ params, request, response }) => {

@@ -32,7 +32,7 @@ export function adminApiTokenRoutes(deps: { database: Database }): Route[] {
     defineRoute({
       method: 'post',
       path: '/api/admin/api-tokens',
-      summary: 'Create a token for an application; it is shown this once',
+      summary: 'Create a token for an application; it is shown only once',
       access: 'admin',
       body: z.strictObject({ name: z.string().trim().min(1).max(MAX_NAME), scope }),
       responses: {

@@ -15,17 +15,17 @@ const athleteOut = z.strictObject({
   externalId: externalIdOut,
   state: z
     .enum(STATES)
-    .meta({ description: 'reconnect: the provider refuses their token; scope: they granted too little' }),
+    .meta({ description: 'reconnect: the provider refuses their token; scope: the granted scope is insufficient' }),
   stateDetail: z.string().nullable(),
   scope: z.string().meta({ description: 'What they granted' }),
   connectedAt: timeOut,
   lastActivityAt: timeOut.nullable().meta({ description: 'Start of the newest stored activity' }),
   waitingJobs: z.int(),
-  cooldownUntil: timeOut.nullable().meta({ description: 'Set while they may not be fetched from' }),
+  cooldownUntil: timeOut.nullable().meta({ description: 'End of the cooldown; set while no fetch for them may start' }),
 });
 const athletePath = z.object({ id: int64 });
 
-/** Connected athletes: to look at, and to disconnect. */
+/** Connected athletes: listing and disconnecting. */
 export function adminAthleteRoutes(deps: { database: Database; disconnect: DisconnectAthlete }): Route[] {
   const { database } = deps;
   return [
@@ -63,7 +63,7 @@ export function adminAthleteRoutes(deps: { database: Database; disconnect: Disco
     defineRoute({
       method: 'delete',
       path: '/api/admin/athletes/:id',
-      summary: 'Disconnect an athlete, and erase everything kept of them',
+      summary: 'Disconnect an athlete, and erase everything stored about them',
       access: 'admin',
       params: athletePath,
       responses: {
@@ -71,14 +71,14 @@ export function adminAthleteRoutes(deps: { database: Database; disconnect: Disco
           description: 'Erased',
           schema: z.strictObject({
             erased: z.literal(true),
-            providerTold: z.boolean().meta({ description: 'Whether the provider took the access back' }),
+            providerTold: z.boolean().meta({ description: 'Whether the provider revoked the access' }),
           }),
         },
-        404: { description: 'Nothing is kept of such an athlete' },
+        404: { description: 'Nothing is stored about this athlete' },
       },
       handle: async ({ params }) => {
         const result = await deps.disconnect(params.id);
-        if (!result) throw new Problem('notFound', `Nothing is kept of athlete ${params.id}.`);
+        if (!result) throw new Problem('notFound', `Nothing is stored about athlete ${params.id}.`);
         return { status: 200, body: { erased: true, ...result } };
       },
     }),

@@ -9,12 +9,12 @@ const entryOut = z.strictObject({
   at: timeOut,
   who: z.enum(['admin', 'read', 'session', 'application', 'nobody']).meta({
     description:
-      'The operator’s token that was sent, a browser session, an application, whose token detail.token names, or nobody: wrong tokens of a minute',
+      'The operator’s token, a browser session, an application (detail.token names its token), or "nobody" for a minute’s wrong tokens',
   }),
   action: z.string(),
   target: z.string().nullable(),
   detail: z.record(z.string(), z.unknown()),
-  status: z.int().nullable().meta({ description: 'Of the answer; null when the change did not come to its end' }),
+  status: z.int().nullable().meta({ description: 'Status of the answer; null when the change did not finish' }),
 });
 
 /** Who changed what. */

@@ -3,7 +3,7 @@ import type { WaitCause } from '../../store/job-waits.ts';
 import { budgetOut, toBudgetBody } from '../budget-body.ts';
 import { defineRoute, type Route } from '../route.ts';
 
-/** The provider's budget as it stands. */
+/** The provider's budget as it is now. */
 export function adminBudgetRoutes(deps: {
   budget: Budget;
   readWaits: () => Promise<Record<WaitCause, number>>;
@@ -12,7 +12,7 @@ export function adminBudgetRoutes(deps: {
     defineRoute({
       method: 'get',
       path: '/api/admin/budget',
-      summary: 'The provider’s budget: window, used, left, and who waits for it',
+      summary: 'The provider’s budget: window, used, left, and which jobs wait for it',
       access: 'read',
       responses: { 200: { description: 'The budget', schema: budgetOut } },
       handle: async () => {

@@ -7,17 +7,17 @@ const finding = z.object({
   check: z.string(),
   ok: z.boolean(),
   detail: z.string(),
-  nextStep: z.string().nullable().meta({ description: 'What to do; of a finding that is ok: a warning' }),
+  nextStep: z.string().nullable().meta({ description: 'What to do; a warning where the finding is ok' }),
 });
 
-/** Looks whether webhooks can arrive, and says what to do about each fault. */
+/** Checks whether webhooks can arrive, and says what to do about each fault. */
 export function adminDoctorRoutes(deps: { doctor: Doctor }): Route[] {
   const examine = createProviderRead(() => deps.doctor.examine());
   return [
     defineRoute({
       method: 'get',
       path: '/api/admin/webhooks/doctor',
-      summary: 'Examine the webhook subscription: whether events can arrive, and what to do where not',
+      summary: 'Check the webhook subscription: whether events can arrive, and how to fix what is wrong',
       access: 'read',
       responses: {
         200: {

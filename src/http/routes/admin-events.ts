@@ -9,11 +9,11 @@ export function adminEventRoutes(deps: { stream: EventStream }): Route[] {
       method: 'get',
       path: '/api/admin/events',
       summary:
-        'Server-sent events: jobs (statistics), budget, activity (ids; null: any), athlete, webhook, sync; and beat every two seconds while the figures can be read. At most four rounds a second; on every connection all of them',
+        'Server-sent events: jobs (statistics), budget, activity (ids; null: any), athlete, webhook, sync; and beat every two seconds while the figures can be read. At most four rounds a second; each new connection starts with all of them',
       access: 'read',
       responses: {
-        200: { description: 'A stream that does not end by itself', contentType: 'text/event-stream' },
-        503: { description: 'Too many viewers at this process, or by this token or session' },
+        200: { description: 'A stream without an end', contentType: 'text/event-stream' },
+        503: { description: 'Too many viewers in this process, or for this token or session' },
       },
       handle: ({ request, response }) => {
         response.locals.isStream = true;
@@ -21,7 +21,7 @@ export function adminEventRoutes(deps: { stream: EventStream }): Route[] {
         else if (!deps.stream.add(response, String(response.locals.credential)))
           throw new Problem(
             'unavailable',
-            'Too many viewers are connected to this process, or by this token or session. Close some, or try again shortly.',
+            'Too many viewers are connected to this process, or with this token or session. Close some, or try again shortly.',
             {
               headers: { 'Retry-After': '10' },
             },

@@ -46,11 +46,11 @@ export function adminFetchingRoutes(deps: {
       body: z.strictObject({ reason: pausable, by: text(100), note: text(500) }),
       responses: {
         200: { description: 'The pauses in force', schema: pausesOut },
-        409: { description: 'It is paused already' },
+        409: { description: 'It is already paused' },
       },
       handle: async ({ body: { reason, by, note } }) => {
         const paused = await database.transaction((tx) => pauseFetching(tx, { reason, pausedBy: by, note }));
-        if (!paused) throw new Problem('conflict', `Fetching is paused already: ${reason}.`);
+        if (!paused) throw new Problem('conflict', `Fetching is already paused: ${reason}.`);
         return { status: 200, body: await show(), audit: { target: reason, detail: { note } } };
       },
     }),
@@ -77,7 +77,7 @@ export function adminFetchingRoutes(deps: {
       access: 'read',
       responses: {
         200: {
-          description: 'Processes seen within the last day, those that live first',
+          description: 'Processes seen within the last day, living ones first',
           schema: z.strictObject({
             processes: z.array(processOut),
             queues: z.strictObject({ fetch: depthOut, thumbnail: depthOut }),

@@ -17,7 +17,7 @@ import { defineRoute, type Route } from '../route.ts';
 const HOUR_MS = 3_600_000;
 const MAX_HOURS = 1_000_000;
 
-/** Fetch jobs: to run again, and to delete. */
+/** Fetch jobs: retrying and deleting. */
 export function adminJobChangeRoutes(deps: {
   database: Database;
   boss: PgBoss;
@@ -41,7 +41,7 @@ export function adminJobChangeRoutes(deps: {
     defineRoute({
       method: 'delete',
       path: '/api/admin/activity-jobs',
-      summary: 'Delete all jobs that fit; a deleted working job’s result is not saved',
+      summary: 'Delete all jobs that match; a deleted working job’s result is not saved',
       access: 'admin',
       query: z.strictObject({
         status: z.enum(STATUSES),
@@ -60,10 +60,10 @@ export function adminJobChangeRoutes(deps: {
     defineRoute({
       method: 'post',
       path: '/api/admin/activity-jobs/retry',
-      summary: 'Run all finished jobs again that fit',
+      summary: 'Retry all finished jobs that match',
       access: 'admin',
       query: z.strictObject({
-        status: z.enum(['failed', 'done'], { error: 'must be failed or done: other jobs run by themselves' }),
+        status: z.enum(['failed', 'done'], { error: 'must be failed or done: other jobs run without a retry' }),
         ...jobFilterFields,
       }),
       responses: { 200: { description: 'How many', schema: z.strictObject({ retried: z.int() }) } },
@@ -76,38 +76,38 @@ export function adminJobChangeRoutes(deps: {
     defineRoute({
       method: 'post',
       path: '/api/admin/activity-jobs/force',
-      summary: 'Fetch the activities of all jobs that fit, stored or not',
+      summary: 'Fetch the activities of all jobs that match, stored or not',
       access: 'admin',
       query: z.strictObject({ status: z.enum(STATUSES), ...jobFilterFields }),
       responses: { 200: { description: 'How many', schema: z.strictObject({ forced: z.int() }) } },
       handle: async ({ query }) => {
         const forced = await forceJobs(deps, query, stopping);
-        mustHaveEnded('asked for');
+        mustHaveEnded('requested');
         return { status: 200, body: { forced }, audit: await noteOf(query, { forced }) };
       },
     }),
     defineRoute({
       method: 'post',
       path: '/api/admin/activity-jobs/:id/retry',
-      summary: 'Run one job again; a pending one no longer waits for its backoff',
+      summary: 'Retry one job; a pending one no longer waits for its backoff',
       access: 'admin',
       params: jobPath,
       responses: {
         200: { description: 'The job, pending', schema: jobOut },
         404: { description: 'No such job' },
-        409: { description: 'It runs already' },
+        409: { description: 'It is already running' },
       },
       handle: async ({ params }) => {
         const job = await retryJob(deps, params.id);
         if (!job) throw new Problem('notFound', `There is no job ${params.id}.`);
-        if (job === 'working') throw new Problem('conflict', `Job ${params.id} runs already.`);
+        if (job === 'working') throw new Problem('conflict', `Job ${params.id} is already running.`);
         return { status: 200, body: job, audit: { athleteId: job.athleteId } };
       },
     }),
     defineRoute({
       method: 'delete',
       path: '/api/admin/activity-jobs/:id',
-      summary: 'Delete one job; if it is working its result is not saved',
+      summary: 'Delete one job; if it is working, its result is not saved',
       access: 'admin',
       params: jobPath,
       responses: {

@@ -18,9 +18,9 @@ import { deliveryOut } from '../webhook-event-body.ts';
 const attemptOut = z.strictObject({
   startedAt: timeOut,
   endedAt: timeOut,
-  result: z
-    .enum(['retry', 'put_back', 'failed'])
-    .meta({ description: 'Tried again later; put back for no fault of its own; ended the job' }),
+  result: z.enum(['retry', 'put_back', 'failed']).meta({
+    description: 'retry: failed, to be retried; put_back: released, attempts unchanged; failed: the job has ended',
+  }),
   error: z.string(),
 });
 const waitOut = z.strictObject({
@@ -32,7 +32,7 @@ const waitOut = z.strictObject({
 const READ_AHEAD = 201;
 const SHOWN = 100;
 
-/** Fetch jobs: to look at, and to ask for. */
+/** Fetch jobs: listing and requesting. */
 export function adminJobRoutes(deps: {
   database: Database;
   boss: PgBoss;
@@ -49,7 +49,7 @@ export function adminJobRoutes(deps: {
       query: z.strictObject({ ...filter, limit: pageLimit, cursor: int64.optional() }),
       responses: {
         200: {
-          description: 'Statistics of all jobs, and a page of those that fit',
+          description: 'Statistics of all jobs, and a page of those that match',
           schema: z.strictObject({ stats: statsOut, jobs: z.array(jobOut), nextCursor: nextCursorOut }),
         },
       },
@@ -65,7 +65,7 @@ export function adminJobRoutes(deps: {
     defineRoute({
       method: 'get',
       path: '/api/admin/activity-jobs/count',
-      summary: 'How many jobs fit a filter',
+      summary: 'How many jobs match a filter',
       access: 'read',
       query: z.strictObject(filter),
       responses: { 200: { description: 'The count', schema: z.strictObject({ count: z.int() }) } },
@@ -74,7 +74,7 @@ export function adminJobRoutes(deps: {
     defineRoute({
       method: 'post',
       path: '/api/admin/activity-jobs',
-      summary: 'Ask for a fetch',
+      summary: 'Request a fetch',
       access: 'admin',
       body: z.strictObject({
         activityId: int64,
@@ -83,8 +83,8 @@ export function adminJobRoutes(deps: {
         force: z.boolean().default(false),
       }),
       responses: {
-        200: { description: 'Joined a job that was open already', schema: jobOut },
-        201: { description: 'A new job, or a finished one that is open again', schema: jobOut },
+        200: { description: 'Joined a job that was already open', schema: jobOut },
+        201: { description: 'A new job, or a finished one that was reopened', schema: jobOut },
         409: { description: 'The activity has a job for another athlete, or is stored as theirs' },
       },
       handle: async ({ body }) => {

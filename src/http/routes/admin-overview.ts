@@ -20,7 +20,7 @@ import { pauseOut } from './admin-fetching.ts';
 
 const spreadOut = z.strictObject({ count: z.int(), p50S: z.number().nullable(), p95S: z.number().nullable() });
 const sumOut = {
-  finished: z.record(z.string(), z.int()).meta({ description: 'Runs by what came of them' }),
+  finished: z.record(z.string(), z.int()).meta({ description: 'Runs by result' }),
   drift: z
     .record(z.string(), z.int())
     .meta({ description: 'What polling found that webhooks should have brought: missed, changed, vanished' }),
@@ -33,21 +33,20 @@ const reasons = z.strictObject({ webhook: z.number(), manual: z.number(), pollin
 const overviewOut = z.strictObject({
   stats: statsOut,
   oldestDueS: reasons.meta({
-    description:
-      'For how long a job has been due, its cooldown over as well: the longest by reason; 0 when none is due',
+    description: 'For how long a job has been due and its cooldown over: the longest by reason; 0 when none is due',
   }),
   budget: budgetOut,
   athletes: z.strictObject({ healthy: z.int(), reconnect: z.int(), scope: z.int() }),
   lastWebhookAt: timeOut.nullable(),
   polling: z.strictObject({
-    startedAt: timeOut.nullable().meta({ description: 'Set while a sweep is under way' }),
+    startedAt: timeOut.nullable().meta({ description: 'Set while a sweep is running' }),
     finishedAt: timeOut.nullable(),
   }),
   fetches: z
     .strictObject({
       succeeded: z.int(),
       failed: z.int(),
-      failingSince: timeOut.nullable().meta({ description: 'The first failing minute of this spell' }),
+      failingSince: timeOut.nullable().meta({ description: 'The first minute of the current run of failures' }),
     })
     .meta({ description: 'How the provider answered the runs of the last five minutes' }),
   subscriptions: z.int().meta({ description: 'Known subscriptions; without one no webhook can arrive' }),
@@ -55,7 +54,7 @@ const overviewOut = z.strictObject({
   doctor: z
     .strictObject({ at: timeOut, faults: z.array(z.strictObject({ check: z.string(), detail: z.string() })) })
     .nullable()
-    .meta({ description: 'What the doctor found last, at most ten minutes ago; null while it has not answered' }),
+    .meta({ description: 'What the doctor last found, at most ten minutes ago; null until it has answered' }),
   lastHour: z.strictObject(sumOut),
   lastDay: z.strictObject(sumOut),
 });
@@ -81,7 +80,7 @@ export function adminOverviewRoutes(deps: {
     defineRoute({
       method: 'get',
       path: '/api/admin/overview',
-      summary: 'How the service stands: queue, budget, athletes, webhooks, polling, the last hour and day',
+      summary: 'Status of the service: queue, budget, athletes, webhooks, polling, the last hour and day',
       access: 'read',
       responses: { 200: { description: 'The overview', schema: overviewOut } },
       handle: async () => {
@@ -128,9 +127,9 @@ export function adminOverviewRoutes(deps: {
     defineRoute({
       method: 'get',
       path: '/api/admin/history',
-      summary: 'The last hours in even steps, oldest first, for charts',
+      summary: 'The last hours in equal steps, oldest first, for charts',
       access: 'read',
-      query: z.strictObject({ hours: wholeNumber(MAX_HOURS, 'How far back; 3 unless asked for otherwise').optional() }),
+      query: z.strictObject({ hours: wholeNumber(MAX_HOURS, 'How far back; 3 by default').optional() }),
       responses: {
         200: {
           description: 'One point for each step',

@@ -6,10 +6,10 @@ import { defineRoute, type Route } from '../route.ts';
 import type { SignIn } from '../sign-in.ts';
 
 const accessOut = z.strictObject({ access: z.enum(['admin', 'read']) });
-const OTHER_PAGE = { description: 'Asked from a page that is not this service’s' };
+const OTHER_PAGE = { description: 'Sent from a page that is not this service’s' };
 const PATH = '/api/admin/session';
 
-/** A browser's session: begun with a token, kept in a cookie that scripts cannot read. */
+/** A browser's session: started with a token, kept in a cookie that scripts cannot read. */
 export function adminSessionRoutes(deps: { auth: AdminAuth; signIn: SignIn }): Route[] {
   const { auth, signIn } = deps;
   return [
@@ -23,7 +23,7 @@ export function adminSessionRoutes(deps: { auth: AdminAuth; signIn: SignIn }): R
         200: { description: 'Signed in; the session is in a cookie', schema: accessOut },
         401: { description: 'Not one of the tokens' },
         403: OTHER_PAGE,
-        429: { description: 'Too many tries from this address' },
+        429: { description: 'Too many attempts from this address' },
       },
       handle: async ({ body, request, response }) => {
         refuseOtherPages(request);
@@ -46,7 +46,7 @@ export function adminSessionRoutes(deps: { auth: AdminAuth; signIn: SignIn }): R
     defineRoute({
       method: 'delete',
       path: PATH,
-      summary: 'Sign out; signing out twice is no harm',
+      summary: 'Sign out; signing out twice does no harm',
       access: 'public',
       responses: { 204: { description: 'Signed out' }, 403: OTHER_PAGE },
       handle: async ({ request, response }) => {
@@ -58,7 +58,7 @@ export function adminSessionRoutes(deps: { auth: AdminAuth; signIn: SignIn }): R
   ];
 }
 
-// What sends neither header is no browser, and has no session to be abused.
+// A client that sends neither header is not a browser, and has no session to abuse.
 function refuseOtherPages(request: Request): void {
   if (request.get('origin') !== undefined || request.get('sec-fetch-site') !== undefined) refuseForeignOrigin(request);
 }

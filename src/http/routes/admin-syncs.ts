@@ -43,13 +43,13 @@ const syncOut = z.strictObject({
   waitingUntil: timeOut.nullable(),
   expectedEnd: timeOut
     .nullable()
-    .meta({ description: 'From the budget’s pace and the cooldown; null once it has ended' }),
+    .meta({ description: 'Estimated from the budget’s pace and the cooldown; null once it has ended' }),
   error: z.string().nullable(),
   createdAt: timeOut,
   finishedAt: timeOut.nullable(),
 });
 const accepted = {
-  202: { description: 'Begun', schema: z.strictObject({ id: int64Out, url: z.string() }) },
+  202: { description: 'Started', schema: z.strictObject({ id: int64Out, url: z.string() }) },
   409: { description: 'There is no athlete whose list can be read' },
 };
 const unknownSync = { 404: { description: 'No such sync' } };
@@ -73,7 +73,7 @@ function toProblem({ why, message }: SyncRefusedError): Problem {
   return new Problem(why === 'missing' ? 'notFound' : 'conflict', message);
 }
 
-/** Bulk syncs: begun, watched, cancelled. */
+/** Bulk syncs: starting, following and cancelling. */
 export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
   const begin = async (athleteId: string | undefined, body: z.output<typeof requestBody>) => {
     try {
@@ -104,7 +104,7 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
     defineRoute({
       method: 'post',
       path: '/api/admin/athletes/:id/sync',
-      summary: 'Begin a bulk sync of one athlete',
+      summary: 'Start a bulk sync of one athlete',
       access: 'admin',
       params: byId,
       body: requestBody,
@@ -115,7 +115,7 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
     defineRoute({
       method: 'post',
       path: '/api/admin/sync',
-      summary: 'Begin a bulk sync of all athletes',
+      summary: 'Start a bulk sync of all athletes',
       access: 'admin',
       body: requestBody,
       bodyOptional: true,
@@ -125,7 +125,7 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
     defineRoute({
       method: 'get',
       path: '/api/admin/sync/forecast',
-      summary: 'What a bulk sync of all athletes would at least cost, and when it would end; begins nothing',
+      summary: 'What a bulk sync of all athletes would cost at least, and when it would end; starts nothing',
       access: 'read',
       query: z.strictObject({
         after: moment.optional(),
@@ -134,7 +134,7 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
       }),
       responses: {
         200: {
-          description: 'The forecast, by what is stored: an activity that is not stored yet costs one call more',
+          description: 'The forecast, by what is stored: each activity not stored yet costs one more call',
           schema: z.strictObject({ athletes: z.int(), calls: z.int(), expectedEnd: timeOut }),
         },
       },
@@ -164,7 +164,7 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
     defineRoute({
       method: 'get',
       path: '/api/admin/syncs/:id',
-      summary: 'Show how a bulk sync stands',
+      summary: 'Show the progress of a bulk sync',
       access: 'read',
       params: byId,
       responses: { 200: { description: 'The sync', schema: syncOut }, ...unknownSync },
@@ -173,19 +173,19 @@ export function adminSyncRoutes(deps: { syncs: Syncs }): Route[] {
     defineRoute({
       method: 'post',
       path: '/api/admin/syncs/:id/cancel',
-      summary: 'Cancel a bulk sync: nothing more is listed, and what it queued and nobody has begun is removed',
+      summary: 'Cancel a bulk sync: nothing more is listed, and those of its jobs that have not started are removed',
       access: 'admin',
       params: byId,
       responses: {
         200: { description: 'The sync', schema: syncOut },
         ...unknownSync,
-        409: { description: 'It has ended already' },
+        409: { description: 'It has already ended' },
       },
       handle: async ({ params }) => {
         const cancelled = await deps.syncs.cancel(params.id);
         const sync = await show(params.id);
         if (cancelled === false && sync.state !== 'cancelled')
-          throw new Problem('conflict', `Sync ${params.id} has ended already; it is ${sync.state}.`);
+          throw new Problem('conflict', `Sync ${params.id} has already ended; it is ${sync.state}.`);
         return { status: 200, body: sync, audit: { athleteId: sync.athleteId ?? undefined } };
       },
     }),

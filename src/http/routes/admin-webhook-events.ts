@@ -17,7 +17,7 @@ export function adminWebhookEventRoutes(deps: { database: Database; boss: PgBoss
     defineRoute({
       method: 'get',
       path: '/api/admin/webhook-events',
-      summary: 'Deliveries of the provider, newest first, and what came of each',
+      summary: 'Deliveries of the provider with their results, newest first',
       access: 'read',
       query: z.strictObject({
         athleteId: int64.optional(),
@@ -43,12 +43,12 @@ export function adminWebhookEventRoutes(deps: { database: Database; boss: PgBoss
     defineRoute({
       method: 'post',
       path: '/api/admin/webhook-events/:id/replay',
-      summary: 'Do again what a delivery asked for: fetch whatever is stored, or delete',
+      summary: 'Replay a delivery: fetch the activity even if it is stored, or delete it',
       access: 'admin',
       params: z.object({ id: int64 }),
       responses: {
         200: {
-          description: 'Asked for',
+          description: 'Requested',
           schema: z.strictObject({ status: z.enum(['accepted', 'joined', 'stale']), jobId: int64Out }),
         },
         404: { description: 'No such event' },

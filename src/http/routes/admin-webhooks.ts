@@ -25,7 +25,7 @@ export function adminWebhookRoutes(deps: {
     defineRoute({
       method: 'post',
       path: '/api/admin/webhooks',
-      summary: 'Create the subscription; the provider validates the callback meanwhile',
+      summary: 'Create the subscription; the provider validates the callback during the call',
       access: 'admin',
       body: z.strictObject({
         callbackUrl: z
@@ -37,7 +37,7 @@ export function adminWebhookRoutes(deps: {
       bodyOptional: true,
       responses: {
         201: { description: 'Created', schema: z.object({ id: int64Out, callbackUrl: z.string() }) },
-        400: { description: 'A verify token that this service would refuse' },
+        400: { description: 'A verifyToken that this service would refuse' },
         502: REFUSED,
       },
       handle: async ({ body: { callbackUrl = deps.callbackUrl, verifyToken = deps.verifyToken } }) => {

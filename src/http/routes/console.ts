@@ -6,7 +6,7 @@ const ASSETS = '/admin/assets/';
 
 /**
  * The operator's console: one page for every address below /admin, and its script, style and icon. The
- * page holds no data; it asks the admin interface, which asks who it is.
+ * page contains no data; it calls the admin interface, which checks the credentials.
  */
 export function createConsoleRouter(assets: ConsoleAssets): Router {
   const router = Router();
@@ -24,7 +24,7 @@ function sendAsset(assets: ConsoleAssets, request: Request, response: Response, 
   response.locals.routePath = routePath;
   const encoding = encodingFor(request);
   response.set({
-    'Cache-Control': 'no-cache', // asked for again each time, so that a new version is seen at once
+    'Cache-Control': 'no-cache', // revalidated each time, so that a new version is seen at once
     'Content-Type': asset.contentType,
     ETag: asset.etag,
     Vary: 'Accept-Encoding',

@@ -2,7 +2,7 @@ import { Router } from 'express';
 import type { Metrics } from '../../infra/metrics.ts';
 import { refuseOtherMethods } from '../problem.ts';
 
-/** What readiness looks at; each answers true, or why not. */
+/** The readiness checks; each answers true, or why not. */
 export interface Readiness {
   [part: string]: () => Promise<true | string>;
 }

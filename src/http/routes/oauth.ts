@@ -11,7 +11,7 @@ import { renderNotConnectedPage } from '../pages/not-connected-page.ts';
 import { renderPage } from '../pages/page.ts';
 import { Problem, refuseOtherMethods, showProblemsAs } from '../problem.ts';
 
-/** The athlete's way of granting access: there and back, in one browser. */
+/** The OAuth flow: to the provider and back, in one browser. */
 export function createOauthRouter(deps: {
   connectAthlete: ConnectAthlete;
   secureCookie: boolean;
@@ -28,7 +28,7 @@ export function createOauthRouter(deps: {
   const router = Router();
 
   router.get('/api/provider/connect', (request, response) => {
-    // The same for every tab of a browser, so that none makes another's way back void.
+    // The same for every tab of a browser, so that no tab invalidates another's callback.
     const known = cookie.read(request);
     const browser = known && BROWSER.test(known) ? known : randomBytes(BROWSER_BYTES).toString('base64url');
     const { link } = request.query;
@@ -85,16 +85,16 @@ export function createOauthRouter(deps: {
         scopeSuffices
           ? renderPage(
               'Connected',
-              '<p>From now on this application has your activities, each soon after you save or change it. You can close this page.</p>',
+              '<p>From now on this application receives your activities soon after you save or change them. You can close this page.</p>',
             )
           : renderPage(
               'Connected, but not allowed to read activities',
-              '<p>The permission to view activities was not granted, so none can be shown. <a href="/api/provider/connect">Connect again</a> and leave that box ticked.</p>',
+              '<p>The permission to view activities was not granted, so none can be shown. <a href="/api/provider/connect">Reconnect</a> and leave that box ticked.</p>',
             ),
       );
     } catch (problem) {
       if (problem instanceof ConnectError) throw new Problem('badRequest', problem.message);
-      // A fixed sentence: the page is public, and the provider's words may be anybody's.
+      // A fixed sentence: the page is public, and anyone may have written the provider's text.
       if (problem instanceof ProviderError) {
         deps.logger.warn('athlete not connected', { component: 'connect', error: problem.message });
         throw new Problem('badGateway', NOT_ACCEPTED);
@@ -109,7 +109,7 @@ export function createOauthRouter(deps: {
 
 const BROWSER_BYTES = 24;
 const BROWSER = /^[\w-]{32}$/;
-const NOT_ACCEPTED = 'The provider could not be asked, or did not accept the code.';
+const NOT_ACCEPTED = 'The provider could not be reached, or did not accept the code.';
 function returnTo({ returnUrl }: ConnectLink, result: { status: 'connected' | 'denied' | 'scope'; athleteId?: Int64 }) {
   const url = new URL(returnUrl);
   for (const [name, value] of Object.entries(result)) url.searchParams.set(name, value);
@@ -118,7 +118,7 @@ function returnTo({ returnUrl }: ConnectLink, result: { status: 'connected' | 'd
 
 export const MAX_SCOPE_LENGTH = 500;
 
-// Read before the code is exchanged: it is good for one exchange, and lost when the scope cannot be stored.
+// Read before the code is exchanged: a code can be exchanged once, and is lost when the scope cannot be stored.
 function readScope(request: Request): string {
   const { scope } = request.query;
   if (typeof scope !== 'string') return '';

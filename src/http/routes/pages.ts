@@ -69,7 +69,7 @@ export function createPagesRouter(deps: PageDependencies): Router {
   return router;
 }
 
-/** Where a page of activities begins. @throws Problem for what no page gave out */
+/** Where a page of activities begins. @throws Problem for a value that no page issued */
 function readCursor(value: unknown): { startDate: string; activityId: Int64 } | undefined {
   if (value === undefined) return undefined;
   const cursor = timeCursor.safeParse(value);

@@ -9,7 +9,7 @@ import { cutPage, pageLimit, time, timeCursor } from '../query-fields.ts';
 import { defineRoute, int64, type Route } from '../route.ts';
 
 const activityPath = z.object({ id: int64 });
-const NOT_CHANGED = { description: 'What If-None-Match names is still the one' };
+const NOT_CHANGED = { description: 'What If-None-Match names is still current' };
 const NO_ACTIVITY = { description: 'Unknown, deleted or erased' };
 
 /** The copy's activities, for the application. */
@@ -87,7 +87,7 @@ export function v1ActivityRoutes(deps: { database: Database }): Route[] {
       responses: {
         200: { description: 'The picture', contentType: 'image/png' },
         304: NOT_CHANGED,
-        404: { description: 'No picture, or not yet' },
+        404: { description: 'No picture, or none yet' },
       },
       handle: async ({ params, request, response }) => {
         sendThumbnail(request, response, await findThumbnail(database, params.id));

@@ -9,7 +9,7 @@ import { cutPage, pageLimit, time } from '../query-fields.ts';
 import { defineRoute, int64, type Route } from '../route.ts';
 
 const athletePath = z.object({ id: int64 });
-const NOT_CHANGED = { description: 'What If-None-Match names is still the one' };
+const NOT_CHANGED = { description: 'What If-None-Match names is still current' };
 
 /** The connected athletes, for the application. */
 export function v1AthleteRoutes(deps: { database: Database; disconnect: DisconnectAthlete }): Route[] {
@@ -55,16 +55,16 @@ export function v1AthleteRoutes(deps: { database: Database; disconnect: Disconne
     defineRoute({
       method: 'delete',
       path: '/api/v1/athletes/:id',
-      summary: 'Disconnect an athlete, and erase everything kept of them',
+      summary: 'Disconnect an athlete, and erase everything stored about them',
       access: 'write',
       params: athletePath,
       responses: {
         200: { description: 'Erased', schema: z.strictObject({ erased: z.literal(true), providerTold: z.boolean() }) },
-        404: { description: 'Nothing is kept of such an athlete' },
+        404: { description: 'Nothing is stored about this athlete' },
       },
       handle: async ({ params }) => {
         const result = await deps.disconnect(params.id);
-        if (!result) throw new Problem('notFound', `Nothing is kept of athlete ${params.id}.`);
+        if (!result) throw new Problem('notFound', `Nothing is stored about athlete ${params.id}.`);
         return { status: 200, body: { erased: true, ...result } };
       },
     }),

@@ -31,7 +31,7 @@ export function v1ChangeRoutes(deps: { feed: ChangeFeed }): Route[] {
     defineRoute({
       method: 'get',
       path: '/api/v1/changes',
-      summary: 'What changed behind a cursor, in commit order; with Accept: text/event-stream as a stream',
+      summary: 'The changes behind a cursor, in commit order; a stream with Accept: text/event-stream',
       access: 'read',
       query: z.strictObject({
         after: z.string().regex(CURSOR, 'must be a cursor of this feed, or latest').optional().meta({
@@ -44,7 +44,7 @@ export function v1ChangeRoutes(deps: { feed: ChangeFeed }): Route[] {
       }),
       responses: {
         200: {
-          description: 'Changes, and where to read on; as a stream each is an event with its cursor as id',
+          description: 'Changes, and where to continue; in a stream each is an event with its cursor as id',
           schema: z.strictObject({ changes: z.array(changeOut), nextCursor: z.string() }),
         },
         410: { description: 'The cursor has expired: read the copy in full, as the detail says' },
@@ -77,7 +77,7 @@ function credentialOf({ locals }: Response): string {
 function lastEventId(request: Request): string | undefined {
   const id = request.get('last-event-id');
   if (id === undefined || CURSOR.test(id)) return id;
-  throw new Problem('badRequest', 'Last-Event-ID is no cursor of this feed.', {
+  throw new Problem('badRequest', 'Last-Event-ID is not a cursor of this feed.', {
     errors: [{ field: 'header.Last-Event-ID', message: 'must be the id of an event of this feed' }],
   });
 }

@@ -5,7 +5,7 @@ import { Problem } from '../problem.ts';
 import { timeOut } from '../query-fields.ts';
 import { defineRoute, type Route } from '../route.ts';
 
-/** Links by which an application has its users connect. */
+/** Links through which an application's users connect. */
 export function v1ConnectLinkRoutes(deps: {
   connectAthlete: ConnectAthlete;
   baseUrl: string;
@@ -15,8 +15,8 @@ export function v1ConnectLinkRoutes(deps: {
     if (deps.returnOrigins.includes(new URL(returnUrl).origin)) return;
     const message =
       deps.returnOrigins.length === 0
-        ? 'cannot be used: RETURN_ORIGINS names no origin of the application'
-        : `must begin with an origin of RETURN_ORIGINS: ${deps.returnOrigins.join(', ')}`;
+        ? 'cannot be used: RETURN_ORIGINS is empty'
+        : `must begin with an origin listed in RETURN_ORIGINS: ${deps.returnOrigins.join(', ')}`;
     throw new Problem('badRequest', `The returnUrl ${message}.`, { errors: [{ field: 'body.returnUrl', message }] });
   };
   return [
@@ -27,7 +27,7 @@ export function v1ConnectLinkRoutes(deps: {
         'An address to send one user to, who connects there and comes back to returnUrl with status and athleteId',
       access: 'write',
       body: z.strictObject({
-        externalId: externalIdIn.meta({ description: 'The application’s own id of the user; kept with the athlete' }),
+        externalId: externalIdIn.meta({ description: 'The application’s own id for the user; kept with the athlete' }),
         returnUrl: z
           .url({ protocol: /^https?$/ })
           .max(1000)

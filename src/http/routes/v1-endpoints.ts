@@ -65,7 +65,7 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
     defineRoute({
       method: 'post',
       path: '/api/v1/endpoints',
-      summary: 'Have changes sent to an address from now on',
+      summary: 'Send changes to an address from now on',
       access: 'write',
       body: z.strictObject({
         url: settings.url,
@@ -91,7 +91,7 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
     defineRoute({
       method: 'patch',
       path: '/api/v1/endpoints/:id',
-      summary: 'Change an endpoint, disable it, or enable it again: it is then sent what it has missed',
+      summary: 'Change, disable or re-enable an endpoint; once re-enabled it is sent what it missed',
       access: 'write',
       params: endpointPath,
       body: z.strictObject({ ...z.strictObject(settings).partial().shape, enabled: z.boolean().optional() }),
@@ -104,7 +104,7 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
     defineRoute({
       method: 'delete',
       path: '/api/v1/endpoints/:id',
-      summary: 'Remove an endpoint with its log; nothing is sent to it any more',
+      summary: 'Remove an endpoint with its log; nothing more is sent to it',
       access: 'write',
       params: endpointPath,
       responses: {
@@ -119,7 +119,7 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
     defineRoute({
       method: 'post',
       path: '/api/v1/endpoints/:id/rotate',
-      summary: 'Give an endpoint another secret; for a day deliveries are signed with both',
+      summary: 'Give an endpoint a new secret; for a day deliveries are signed with both',
       access: 'write',
       params: endpointPath,
       responses: {
@@ -140,7 +140,7 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
     defineRoute({
       method: 'post',
       path: '/api/v1/endpoints/:id/replay',
-      summary: 'Send everything again that changed since a time, as far as it is kept',
+      summary: 'Resend every change since a time, as far as changes are kept',
       access: 'write',
       params: endpointPath,
       body: z.strictObject({ since: time }),
@@ -183,7 +183,7 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
     defineRoute({
       method: 'post',
       path: '/api/v1/endpoints/:id/attempts/:attemptId/resend',
-      summary: 'Send again what an attempt had sent, with the same webhook-id, behind what waits for that athlete',
+      summary: 'Resend what an attempt sent, with the same webhook-id, behind what waits for that athlete',
       access: 'write',
       params: attemptPath,
       responses: {

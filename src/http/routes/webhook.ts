@@ -32,7 +32,7 @@ export interface WebhookDependencies {
   now: () => number;
 }
 
-/** The provider's way in: validation of the callback, and the events. */
+/** The provider's endpoint: validation of the callback, and the events. */
 export function createWebhookRouter(deps: WebhookDependencies): Router {
   const warnOfRefusal = createRefusalLog(deps);
   const accept = acceptDelivery(deps, warnOfRefusal);
@@ -65,12 +65,15 @@ function validateCallback(deps: WebhookDependencies): RequestHandler {
     if (errors.length > 0)
       throw new Problem('badRequest', 'This is not a validation request of the provider.', { errors });
     if (!equals(token as string, deps.verifyToken))
-      throw new Problem('forbidden', 'hub.verify_token is not the one that this service shares with the provider.');
+      throw new Problem(
+        'forbidden',
+        'hub.verify_token does not match the token that this service shares with the provider.',
+      );
     response.json({ 'hub.challenge': challenge });
   };
 }
 
-/** Counts a body that is too large, broken off or compressed unreadably: it never gets to acceptDelivery. */
+/** Counts a body that is too large, incomplete or cannot be decompressed: it never reaches acceptDelivery. */
 function refuseUnread(metrics: Metrics, warnOfRefusal: (error: unknown) => void): ErrorRequestHandler {
   return (error, _request, _response, next) => {
     warnOfRefusal(error);
@@ -135,7 +138,7 @@ async function acceptEvent(deps: WebhookDependencies, event: WebhookEvent): Prom
   return { result: await deps.acceptDeauthorization({ ...event, athleteId: event.ownerId }) };
 }
 
-/** Answers in time whatever the database does; what commits after that is recognised when it is delivered again. */
+/** Answers in time whatever the database does; an event that commits later is recognised when it is delivered again. */
 async function answerInTime<T>(work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

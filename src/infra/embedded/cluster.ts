@@ -35,9 +35,9 @@ export function passwordPath(dataDir: string): string {
 }
 
 /**
- * Finds the cluster: `<dataDir>/postgres`, or what this is a symbolic link to. When root starts the service in a
- * folder that the server's account cannot enter, a new cluster gets a place under `sharedDir`.
- * @throws EmbeddedPostgresError `CLUSTER_MISSING` when the link leads nowhere, `CLUSTER_UNUSABLE` when the account
+ * Finds the cluster: `<dataDir>/postgres`, or the target of that symbolic link. When root starts the service in a
+ * folder that the server's account cannot enter, a new cluster is placed under `sharedDir`.
+ * @throws EmbeddedPostgresError `CLUSTER_MISSING` when the link is broken, `CLUSTER_UNUSABLE` when the account
  * cannot enter the folder
  */
 export async function locateCluster(dataDir: string, sharedDir: string, log: WriteLog): Promise<ClusterLocation> {
@@ -48,14 +48,14 @@ export async function locateCluster(dataDir: string, sharedDir: string, log: Wri
   if (await canEnter(folder, account)) return { clusterDir, account };
   if (account === undefined || existing !== undefined) throw clusterUnusable(folder, account);
   const place = await openFolder(join(sharedDir, 'clusters', `${basename(dirname(dataDir))}-${randomUUID()}`));
-  log('warn', `${dataDir} is closed to the user ${account.name}, who runs PostgreSQL; its data is kept in ${place}`);
+  log('warn', `${dataDir} is closed to the user ${account.name}, which runs PostgreSQL; its data is kept in ${place}`);
   return { clusterDir: join(place, 'postgres'), account };
 }
 
 /** The real path of a data folder's cluster; undefined when there is none yet. */
 export async function findCluster(dataDir: string): Promise<string | undefined> {
   const path = clusterPath(dataDir);
-  // Releases up to 0.1 noted a cluster that lies elsewhere in a file.
+  // Releases up to 0.1 recorded the place of a cluster elsewhere in a file.
   const note = join(dataDir, 'postgres-location.json');
   if (await exists(note)) {
     const noted = JSON.parse(await readFile(note, 'utf8')) as { clusterDir: string; created: boolean };
@@ -67,12 +67,12 @@ export async function findCluster(dataDir: string): Promise<string | undefined> 
   if (target === undefined) return undefined;
   throw new EmbeddedPostgresError(
     'CLUSTER_MISSING',
-    `The database of ${dataDir} was kept in ${target}, which is gone. Put it back (from a backup), or delete the link ${path} to start with an empty database.`,
+    `The database of ${dataDir} was kept in ${target}, which no longer exists. Restore it from a backup, or delete the link ${path} to start with an empty database.`,
   );
 }
 
 /**
- * Makes sure that the cluster exists, fits the programs, and has the password that is kept for it; a cluster whose
+ * Makes sure that the cluster exists, matches the programs' version, and has the stored password; a cluster whose
  * password file was lost gets a new one.
  * @returns the superuser's password
  * @throws EmbeddedPostgresError `INITDB_FAILED` or `CLUSTER_UNUSABLE`
@@ -96,18 +96,18 @@ export async function prepareCluster(
   if (version !== binaries.majorVersion) {
     throw new EmbeddedPostgresError(
       'CLUSTER_UNUSABLE',
-      `The cluster ${clusterDir} is of PostgreSQL ${version}, and this release brings PostgreSQL ${binaries.majorVersion}. Dump it with the release that made it (pg_dump) and load the dump into a new cluster, or set DATABASE_URL to a PostgreSQL ${version} that runs it.`,
+      `The cluster ${clusterDir} was created by PostgreSQL ${version}, and this release ships PostgreSQL ${binaries.majorVersion}. Dump it with the release that created it (pg_dump) and load the dump into a new cluster, or set DATABASE_URL to a PostgreSQL ${version} that runs it.`,
     );
   }
   if (passwordLost) await replacePassword(location, binaries, password, log);
   return password;
 }
 
-/** Deletes the cluster of a data folder wherever it lies, and its password. No server may run on it. */
+/** Deletes the cluster of a data folder wherever it is, and its password. No server may run on it. */
 export async function deleteCluster(dataDir: string): Promise<void> {
   const clusterDir = await findCluster(dataDir);
   const path = clusterPath(dataDir);
-  // Elsewhere it has a folder of its own around it.
+  // Elsewhere it has its own parent folder.
   if (clusterDir !== undefined && clusterDir !== path) await rm(dirname(clusterDir), { recursive: true, force: true });
   await rm(path, { recursive: true, force: true });
   await rm(passwordPath(dataDir), { force: true });
@@ -119,7 +119,7 @@ function clusterPath(dataDir: string): string {
 
 /**
  * Creates an empty cluster: UTF8, Unicode case rules that do not depend on the operating system, passwords
- * only. It is built beside its place and renamed, so an interrupted creation leaves nothing that looks complete.
+ * only. It is built beside its target and renamed, so an interrupted creation leaves nothing that looks complete.
  */
 async function createCluster(
   { clusterDir, account }: ClusterLocation,
@@ -130,7 +130,7 @@ async function createCluster(
   if ((await exists(clusterDir)) && (await readdir(clusterDir)).length > 0) {
     throw new EmbeddedPostgresError(
       'CLUSTER_UNUSABLE',
-      `${clusterDir} holds files, but no database cluster (PG_VERSION is missing). Put the cluster back from a backup, or move the folder away to start with an empty database.`,
+      `${clusterDir} holds files, but no database cluster (PG_VERSION is missing). Restore the cluster from a backup, or move the folder away to start with an empty database.`,
     );
   }
   log('info', `creating the database cluster ${clusterDir}`);
@@ -197,6 +197,6 @@ function initdbFailed(clusterDir: string, complaint: string): EmbeddedPostgresEr
 function clusterUnusable(folder: string, account: ServerAccount): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
     'CLUSTER_UNUSABLE',
-    `The user ${account?.name ?? `with the number ${process.getuid?.()}`}, who has to run PostgreSQL, cannot enter ${folder}. Open that folder and those above it to that user, start the service as its owner or as root, or choose another DATA_DIR.`,
+    `The user ${account?.name ?? `with the number ${process.getuid?.()}`}, which must run PostgreSQL, cannot enter ${folder}. Give that user access to the folder and those above it, start the service as its owner or as root, or choose another DATA_DIR.`,
   );
 }

@@ -3,15 +3,15 @@ export type LogLevel = 'error' | 'warn' | 'info' | 'debug';
 /** Takes one line of progress or of the server's log. */
 export type WriteLog = (level: LogLevel, message: string) => void;
 
-/** Put before each line of the server's log: which kind of process speaks. */
+/** The prefix of each line of the server's log: the kind of process that wrote it. */
 export const LOG_LINE_PREFIX = '%b|';
 
 /** A session of a client, before and after it is admitted. */
 const CLIENT_SPEAKERS = ['client backend', 'dead-end client backend', 'not initialized'];
 
 /**
- * Passes on one line of the server's log at the level that it has for us. What a client's own session
- * reports, the client knows already, and decides whether an operator must act.
+ * Passes on one line of the server's log at the level that fits us. A client already knows what its own session
+ * reports, and decides whether an operator must act.
  * @param line one line, written with LOG_LINE_PREFIX
  */
 export function forwardServerLine(line: string, log: WriteLog): void {
@@ -23,7 +23,7 @@ export function forwardServerLine(line: string, log: WriteLog): void {
 function levelOf(severity: string, speaker: string, message: string): LogLevel {
   if (severity === 'PANIC') return 'error';
   if (CLIENT_SPEAKERS.includes(speaker)) return 'debug';
-  // A part of the server that ends because it was told to.
+  // A part of the server that ends on request.
   if (message.includes('due to administrator command')) return 'debug';
   if (severity === 'FATAL' || severity === 'ERROR') return 'error';
   if (severity === 'WARNING') return 'warn';

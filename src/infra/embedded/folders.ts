@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
 
 /**
- * Creates a folder where it is missing, open to every account, and checks that this process can write into it.
+ * Creates a folder if it is missing, open to every account, and checks that this process can write into it.
  * @returns its absolute path without symbolic links
  * @throws EmbeddedPostgresError `FOLDER_UNUSABLE`
  */

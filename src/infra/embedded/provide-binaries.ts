@@ -11,7 +11,7 @@ import { runAs, type ServerAccount } from './server-account.ts';
 export interface PostgresBinaries {
   initdb: string;
   postgres: string;
-  /** As a cluster notes it in PG_VERSION, e.g. "18". */
+  /** As recorded in a cluster's PG_VERSION, e.g. "18". */
   majorVersion: string;
 }
 
@@ -64,7 +64,7 @@ async function resolvePackage(): Promise<{ packageDir: string; version: string }
   }
 }
 
-/** Asks the server's program for its version; what it says instead is the complaint. */
+/** Asks the server's program for its version; any other output is the complaint. */
 async function tryBinaries(
   nativeDir: string,
   account: ServerAccount,

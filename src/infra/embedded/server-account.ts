@@ -15,7 +15,7 @@ export interface CommandResult {
 /**
  * Chooses the account that the server runs under. PostgreSQL refuses to run as root, so root hands it to the owner
  * of the folders (the same project then works with and without sudo), else to `postgres` or `nobody`.
- * @param folders the cluster and the data folder; missing ones are passed over
+ * @param folders the cluster and the data folder; missing ones are skipped
  * @throws EmbeddedPostgresError `NO_SERVER_USER`
  */
 export async function chooseServerAccount(folders: readonly string[]): Promise<ServerAccount> {
@@ -37,7 +37,7 @@ export async function chooseServerAccount(folders: readonly string[]): Promise<S
   );
 }
 
-/** Whether the account can enter a folder, tried for real, since more than mode bits decides that. */
+/** Whether the account can enter a folder; it tries, since more than mode bits decides that. */
 export async function canEnter(folder: string, account: ServerAccount): Promise<boolean> {
   if (account !== undefined) {
     return (await runAs(account, '/bin/sh', ['-c', 'cd -- "$1"', 'sh', folder])).exitCode === 0;
@@ -58,7 +58,7 @@ export function spawnOptions(account: ServerAccount) {
   return { cwd: '/', env, ...(account && { uid: account.uid, gid: account.gid }) };
 }
 
-/** Runs a program to its end. @param input its standard input */
+/** Runs a program until it ends. @param input its standard input */
 export function runAs(
   account: ServerAccount,
   file: string,

@@ -28,11 +28,11 @@ export interface LaunchOptions extends ClusterLocation {
 }
 
 /**
- * Becomes the server, beside a watch that stops it when the pipe closes without a word: when this process is gone,
- * however it ended. The watch is not the server's child, since PostgreSQL takes a child that it does not know for a crash.
+ * Becomes the server, beside a watch that stops it when the pipe closes without a message: when this process has
+ * ended, however it did. The watch is not the server's child, since PostgreSQL treats the exit of an unknown child as a crash.
  */
 const WATCHED_START = '((read _ <&3 || kill -INT $$) >/dev/null 2>&1 &); exec "$@" 3<&-';
-/** Reasons not to start that pass: the port or the cluster was taken in the meantime, or old sessions still end. */
+/** Temporary reasons not to start: the port or the cluster was taken in the meantime, or old sessions are still ending. */
 const PASSING_COMPLAINTS = [
   'Address already in use',
   'pre-existing shared memory block',
@@ -47,7 +47,7 @@ const STOP_STEPS = [
   { signal: 'SIGINT', patienceMs: 15_000 },
   { signal: 'SIGQUIT', patienceMs: 0 },
 ] as const;
-/** How long the server of a killed process may take to stop, and to notice that it has to. */
+/** How long the server of a killed process may take to notice, and to stop. */
 const STOPPING_MS = 30_000;
 const NOTICE_MS = 1000;
 
@@ -74,7 +74,7 @@ export async function launchServer(options: LaunchOptions): Promise<RunningServe
 
 /**
  * Waits for the server of a killed process to stop.
- * @throws EmbeddedPostgresError `ALREADY_RUNNING` when a server goes on running on the cluster
+ * @throws EmbeddedPostgresError `ALREADY_RUNNING` when a server keeps running on the cluster
  */
 export async function untilUnlocked(clusterDir: string, log: WriteLog): Promise<void> {
   const lockFile = join(clusterDir, 'postmaster.pid');
@@ -83,7 +83,7 @@ export async function untilUnlocked(clusterDir: string, log: WriteLog): Promise<
     const pid = Number(lock?.split('\n')[0]);
     if (lock === undefined || !Number.isInteger(pid)) return;
     if (readProgram(pid) !== 'postgres') {
-      // The number may belong to another program since. PostgreSQL takes its parent's number for out of date, and
+      // The number may now belong to another program. PostgreSQL treats its parent's number as out of date, and
       // still checks for sessions that outlived their server.
       writeFileSync(lockFile, lock.replace(/^-?\d+/, String(process.pid)));
       return;
@@ -157,7 +157,7 @@ function serverSettings(port: number): string[] {
 function describeEnd(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
     const watch = child.stdio[3] as Socket;
-    // The watch may be gone already; there is nothing left for it to do.
+    // The watch may already have ended; there is nothing left for it to do.
     watch.on('error', () => undefined);
     child.once('error', (error) => resolve(error.message));
     child.once('exit', (code, signal) => {

@@ -37,7 +37,7 @@ export async function compareSchema(database: Queryable, boss: PgBoss, release: 
     !difference.newer.some((name) => name.includes(`-pg-boss-${bossVersion}.`))
   ) {
     throw new MigrationError(
-      `pg-boss's schema has version ${bossVersion}; release ${release.version} knows version ${BOSS_SCHEMA_VERSION}, and no migration says that the newer one suits it. Start the release that raised it.`,
+      `pg-boss's schema has version ${bossVersion}; release ${release.version} knows version ${BOSS_SCHEMA_VERSION}, and no migration declares the newer one compatible. Start the release that upgraded it.`,
     );
   }
   return { ...difference, bossIsBehind: bossVersion < BOSS_SCHEMA_VERSION };
@@ -73,8 +73,8 @@ async function compareMigrations(
 }
 
 /**
- * What a start demands of the schema; changes nothing. A schema of a newer release that lets this one serve is
- * used as it is.
+ * What a start requires of the schema; changes nothing. A schema of a newer release that lets this one serve is
+ * used unchanged.
  * @throws MigrationError naming what the database lacks, or why this release cannot serve with it
  */
 export async function checkSchema(options: {
@@ -100,7 +100,7 @@ export async function checkSchema(options: {
   }
 }
 
-/** Why a running process cannot go on with the schema; undefined when it can. */
+/** Why a running process cannot continue with the schema; undefined when it can. */
 export async function findSchemaProblem(database: Queryable, release: Release): Promise<string | undefined> {
   try {
     return (await compareMigrations(database, release)).missing.length > 0 ? 'not migrated' : undefined;

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import type { Database } from '../database.ts';
 
-/** The role as which an address connects. */
+/** The role that an address connects as. */
 export function roleOf(connectionString: string): string {
   return new pg.Client({ connectionString }).user ?? '';
 }

@@ -16,7 +16,7 @@ export const RELEASE_0_1_MIGRATIONS: readonly string[] = [
 /**
  * Whether release 0.1 made a database.
  * @param applied the names of the migrations that it has
- * @throws MigrationError for one that went through a part of them: no upgrade begins there
+ * @throws MigrationError when it has only some of them: no upgrade starts there
  */
 export function isOfRelease01(applied: readonly string[]): boolean {
   const count = RELEASE_0_1_MIGRATIONS.filter((name) => applied.includes(name)).length;

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { MigrationError } from './migration-error.ts';
 
-/** What a release of the service brings to the database. */
+/** What a release of the service installs in the database. */
 export interface Release {
   /** Its version, as in package.json: numbers separated by dots. */
   version: string;
@@ -21,7 +21,7 @@ interface SqlFile {
 export interface Migration extends SqlFile {
   /** SHA-256 of its text, in hexadecimal digits. */
   checksum: string;
-  /** Whether the release before serves with the schema that it makes. */
+  /** Whether the previous release can serve with the resulting schema. */
   compatible: boolean;
 }
 
@@ -35,14 +35,14 @@ export const THIS_RELEASE: Release = {
 
 /**
  * The release's migrations, in order.
- * @throws MigrationError for one whose first line does not say whether the release before serves with it
+ * @throws MigrationError for one whose first line does not say whether the previous release can serve with it
  */
 export async function readMigrations(release: Release): Promise<Migration[]> {
   return (await readSqlFiles(release, 'migrations/')).map(({ name, sql }) => {
     const [, word] = /^-- (compatible|breaking): \S/.exec(sql) ?? [];
     if (word === undefined) {
       throw new MigrationError(
-        `sql/migrations/${name} does not say whether the release before serves with it. Begin it with "-- compatible: <why>" or "-- breaking: <why>".`,
+        `sql/migrations/${name} does not say whether the previous release can serve with it. Begin it with "-- compatible: <why>" or "-- breaking: <why>".`,
       );
     }
     return { name, sql, checksum: checksumOf(sql), compatible: word === 'compatible' };
