@@ -64,7 +64,7 @@ const program = findProgram(
 );
 
 describe("the liveness alert's way to its monitor", () => {
-  const INTERVAL_MS = 2000; // stands for a minute
+  const INTERVAL_MS = 2000; // one minute, shortened
 
   it('is taken at every interval, not at every second one', async () => {
     if (!program) return;
