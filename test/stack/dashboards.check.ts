@@ -94,7 +94,7 @@ afterAll(async () => {
   await (alertmanager as LocalProgram | undefined)?.stop();
   await new Promise((resolve) => exporter.close(resolve));
   rmSync(folder, { recursive: true });
-});
+}, 120_000); // five programs, one after the other, beside two other files' programs
 
 describe.each(DASHBOARDS)('%s', (file) => {
   const dashboard = JSON.parse(readFileSync(join(import.meta.dirname, '../../dashboards', file), 'utf8'));
