@@ -343,7 +343,7 @@ export interface operations {
                              */
                             at: string;
                             athleteId: string | null;
-                            /** @description The application’s own id of this user */
+                            /** @description The application’s own id for this user */
                             externalId: string | null;
                             activityId: string | null;
                             /** @description For endpoint.disabled */
@@ -430,7 +430,7 @@ export interface operations {
                             id: string;
                             /** @description 64-bit id as a decimal string */
                             athleteId: string;
-                            /** @description The application’s own id of this user */
+                            /** @description The application’s own id for this user */
                             externalId: string | null;
                             name: string;
                             sportType: string;
@@ -525,7 +525,7 @@ export interface operations {
                         id: string;
                         /** @description 64-bit id as a decimal string */
                         athleteId: string;
-                        /** @description The application’s own id of this user */
+                        /** @description The application’s own id for this user */
                         externalId: string | null;
                         name: string;
                         sportType: string;
@@ -781,7 +781,7 @@ export interface operations {
                         athletes: {
                             /** @description 64-bit id as a decimal string */
                             id: string;
-                            /** @description The application’s own id of this user */
+                            /** @description The application’s own id for this user */
                             externalId: string | null;
                             name: string | null;
                             /**
@@ -874,7 +874,7 @@ export interface operations {
                     "application/json": {
                         /** @description 64-bit id as a decimal string */
                         id: string;
-                        /** @description The application’s own id of this user */
+                        /** @description The application’s own id for this user */
                         externalId: string | null;
                         name: string | null;
                         /**
@@ -995,7 +995,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description This token may only look */
+            /** @description This token is read-only */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1074,7 +1074,7 @@ export interface operations {
                             disabledAt: string | null;
                             /** @description gone: it answered 410; failing: every delivery failed for five days; request: PATCH */
                             disabledReason: ("gone" | "failing" | "request") | null;
-                            /** @description Deliveries that are not settled */
+                            /** @description Deliveries not yet settled */
                             waiting: number;
                         }[];
                         /** @description Pass it as `cursor` to get the next page; null on the last one */
@@ -1170,7 +1170,7 @@ export interface operations {
                         disabledAt: string | null;
                         /** @description gone: it answered 410; failing: every delivery failed for five days; request: PATCH */
                         disabledReason: ("gone" | "failing" | "request") | null;
-                        /** @description Deliveries that are not settled */
+                        /** @description Deliveries not yet settled */
                         waiting: number;
                         /** @description Shown this once; deliveries are signed with it */
                         secret: string;
@@ -1195,7 +1195,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description This token may only look */
+            /** @description This token is read-only */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1204,7 +1204,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There are as many endpoints as are served */
+            /** @description The limit of endpoints is reached */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -1289,7 +1289,7 @@ export interface operations {
                         disabledAt: string | null;
                         /** @description gone: it answered 410; failing: every delivery failed for five days; request: PATCH */
                         disabledReason: ("gone" | "failing" | "request") | null;
-                        /** @description Deliveries that are not settled */
+                        /** @description Deliveries not yet settled */
                         waiting: number;
                     };
                 };
@@ -1383,7 +1383,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description This token may only look */
+            /** @description This token is read-only */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1473,7 +1473,7 @@ export interface operations {
                         disabledAt: string | null;
                         /** @description gone: it answered 410; failing: every delivery failed for five days; request: PATCH */
                         disabledReason: ("gone" | "failing" | "request") | null;
-                        /** @description Deliveries that are not settled */
+                        /** @description Deliveries not yet settled */
                         waiting: number;
                     };
                 };
@@ -1496,7 +1496,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description This token may only look */
+            /** @description This token is read-only */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1599,7 +1599,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description This token may only look */
+            /** @description This token is read-only */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1682,7 +1682,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description This token may only look */
+            /** @description This token is read-only */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1768,7 +1768,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description This token may only look */
+            /** @description This token is read-only */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1786,7 +1786,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description More changes than are sent again at once */
+            /** @description More changes than one replay may send again */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -1986,7 +1986,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description This token may only look */
+            /** @description This token is read-only */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2079,7 +2079,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description This token may only look */
+            /** @description This token is read-only */
             403: {
                 headers: {
                     [name: string]: unknown;
