@@ -12,7 +12,7 @@ const ADVICE: Partial<Record<ProblemCode, string>> = {
 
 /**
  * The page for an athlete who came back from the provider and could not be connected.
- * @param link the application's connect link that they came by; the page offers it again
+ * @param link the connect link of the application that sent them, to start again
  */
 export function renderNotConnectedPage(problem: Problem, link: string | undefined): string {
   const advice = ADVICE[problem.code] ?? 'Something went wrong on our side. Wait a few minutes, then';
