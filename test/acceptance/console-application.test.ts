@@ -203,7 +203,7 @@ describe('an endpoint', () => {
     const call = receiver.calls[before] as Receiver['calls'][number];
     expect([former, secret].map((one) => isVerified(call, one))).toEqual([true, true]);
     await press('Rotate secret');
-    await dialog().getByText('would stop now').waitFor();
+    await dialog().getByText('it stops now').waitFor();
     await confirm('Cancel');
   });
 
