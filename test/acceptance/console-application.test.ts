@@ -203,7 +203,7 @@ describe('an endpoint', () => {
     const call = receiver.calls[before] as Receiver['calls'][number];
     expect([former, secret].map((one) => isVerified(call, one))).toEqual([true, true]);
     await press('Rotate secret');
-    await dialog().getByText('would stop now').waitFor();
+    await dialog().getByText('it stops now').waitFor();
     await confirm('Cancel');
   });
 
@@ -248,7 +248,7 @@ describe('an endpoint', () => {
     );
     await page.getByLabel(/^Everything since/).fill(String(anHourAgo));
     await press('Replay');
-    await dialog().getByText('is sent everything again').waitFor();
+    await dialog().getByText('is sent to endpoint').waitFor();
     await confirm('Replay');
     await told(/\d+ changes? queued\./);
     await until(() => receiver.calls.filter(isOfIt).length === 2, 'the replay');
