@@ -6,7 +6,7 @@ import type { Database, Queryable } from '../infra/database.ts';
 import { notify } from '../infra/notify.ts';
 import { databaseTime } from '../store/database-time.ts';
 import { deleteFetchJobRows, lockFetchJobs, readFetchJobs } from '../store/fetch-jobs.ts';
-import type { JobFilter } from '../store/job-pages.ts';
+import { type JobFilter, keepMatching } from '../store/job-pages.ts';
 import { changeJobsInBatches } from './job-batches.ts';
 
 interface Dependencies {
@@ -30,7 +30,7 @@ export async function deleteJobs(
   return changeJobsInBatches(
     deps.database,
     { ...filter, requestedBefore: before },
-    (tx, ids) => deleteBatch(deps.boss, tx, ids, filter.status, before),
+    (tx, ids) => deleteBatch(deps.boss, tx, ids, filter, before),
     { signal },
   );
 }
@@ -48,12 +48,12 @@ async function deleteBatch(
   boss: PgBoss,
   tx: Queryable,
   ids: Int64[],
-  status: JobStatus,
+  filter: JobFilter & { status: JobStatus },
   before: Date | undefined,
 ): Promise<number> {
   await lockFetchJobs(tx, ids);
-  const jobs = await readFetchJobs(tx, ids);
-  const fitting = jobs.filter((job) => job.status === status && (!before || job.updatedAt < before));
+  const jobs = await readFetchJobs(tx, await keepMatching(tx, ids, filter));
+  const fitting = jobs.filter((job) => job.status === filter.status && (!before || job.updatedAt < before));
   return deleteLocked(
     boss,
     tx,

@@ -59,6 +59,43 @@ describe('DELETE /api/admin/activity-jobs', () => {
     expect(bossJobs).toEqual([]);
   });
 
+  it('deletes only jobs that failed with the error and in the time of the filter', async () => {
+    const athleteId = '44';
+    const make = async (error: string, daysAgo = 0) => {
+      const { body } = await create({ activityId: newId(), athleteId });
+      await finishJob(rig, body.id, 'notFound', daysAgo);
+      await rig.service.database.query(
+        `UPDATE pgboss.job SET output = jsonb_build_object('message', $2::text)
+         WHERE name = 'activity-fetch' AND id = (SELECT boss_job_id FROM activity_fetch_job WHERE id = $1)`,
+        [body.id, error],
+      );
+      return body.id as string;
+    };
+    const call = (id: number) => `GET /api/v3/activities/${id}: the provider`;
+    const [reset, timeout, old, gone] = [
+      await make(`${call(12345)} did not answer within 10012 ms`),
+      await make(`${call(98765)} did not answer within 10999 ms`),
+      await make(`${call(98766)} did not answer within 10001 ms`, 3),
+      await make(`${call(12346)} answered HTTP 404`),
+    ];
+    const { body } = await ask(rig, 'GET', `${JOBS}/errors?athleteId=${athleteId}`);
+    expect(body).toEqual({
+      groups: [
+        { error: 'the provider did not answer within … ms', jobs: 3, newestAt: expect.any(String), newestJobId: old },
+        { error: 'the provider answered HTTP 404', jobs: 1, newestAt: expect.any(String), newestJobId: gone },
+      ],
+      jobs: 4,
+      isWhole: true,
+    });
+    const since = encodeURIComponent(new Date(Date.now() - 86_400_000).toISOString());
+    const query = `athleteId=${athleteId}&status=failed&error=${encodeURIComponent('Within 10000 ms')}&since=${since}`;
+    expect((await ask(rig, 'GET', `${JOBS}/count?${query}`)).body).toEqual({ count: 2 });
+    const listed = (await ask(rig, 'GET', `${JOBS}?${query}`)).body.jobs.map(({ id }: { id: string }) => id);
+    expect(listed).toEqual([timeout, reset]);
+    expect((await ask(rig, 'DELETE', `${JOBS}?${query}`)).body).toEqual({ deleted: 2 });
+    expect((await ask(rig, 'GET', `${JOBS}/count?athleteId=${athleteId}`)).body).toEqual({ count: 2 });
+  });
+
   it('deletes more than one batch', async () => {
     const { database } = rig.service;
     const requests = Array.from({ length: 1100 }, () => ({

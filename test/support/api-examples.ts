@@ -84,6 +84,7 @@ export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
     Jobs: [
       { method: 'GET', template: jobs, path: `${jobs}?status=done&limit=1` },
       { method: 'GET', template: `${jobs}/count`, path: `${jobs}/count?status=done` },
+      { method: 'GET', template: `${jobs}/errors`, path: `${jobs}/errors?reason=manual` },
       { method: 'GET', template: `${jobs}/{id}`, path: `${jobs}/${jobId}` },
       { method: 'POST', template: jobs, body: { activityId, athleteId, reason: 'manual', force: true } },
       { method: 'POST', template: `${jobs}/{id}/retry`, path: `${jobs}/${jobId}/retry` },

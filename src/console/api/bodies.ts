@@ -25,6 +25,14 @@ export interface Job {
   outcome: string | null;
 }
 
+/** Failed jobs grouped by their error. */
+export interface ErrorGroups {
+  groups: { error: string; jobs: number; newestAt: string; newestJobId: string }[];
+  jobs: number;
+  /** False: more jobs match than were grouped. */
+  isWhole: boolean;
+}
+
 export type WaitCause = 'turn' | 'cooldown' | 'budget' | 'backoff';
 
 export interface Attempt {

@@ -1,5 +1,5 @@
 import type { Job } from '../api/bodies.ts';
-import { ask, withQuery } from '../api/client.ts';
+import { ApiError, ask, withQuery } from '../api/client.ts';
 import { countOf } from '../format.ts';
 import { confirmed } from './confirm.tsx';
 import { act } from './messages.tsx';
@@ -62,6 +62,54 @@ export function deleteMatching(query: Query): Promise<void> {
   });
 }
 
+/** Does the same to each of the selected jobs, one after the other; one that is refused does not stop the rest. */
+export async function changeChosen(jobs: readonly Job[], verb: keyof typeof CHANGES): Promise<void> {
+  const { title, text, done, destroys, change } = CHANGES[verb];
+  const count = countOf(jobs.length, 'job');
+  if (!(await confirmed({ title: `${title} ${count}?`, text, action: `${title} ${count}`, destroys }))) return;
+  await act(
+    async () => {
+      const refusals: string[] = [];
+      for (const job of jobs) {
+        try {
+          await change(job);
+        } catch (error) {
+          refusals.push(`job ${job.id}: ${error instanceof ApiError ? error.message : String(error)}`);
+        }
+      }
+      const changed = `${countOf(jobs.length - refusals.length, 'job')} ${done}`;
+      if (refusals.length === 0) return `${changed}.`;
+      throw new ApiError(0, `${changed}, ${refusals.length} refused. ${refusals.join(' ')}`);
+    },
+    (message) => message,
+  );
+}
+
+const CHANGES = {
+  retry: {
+    title: 'Retry',
+    text: 'They run as soon as budget and cooldown allow. Running jobs cannot be retried.',
+    done: 'retried',
+    destroys: false,
+    change: ({ id }: Job) => ask('POST', `${JOBS}/${id}/retry`),
+  },
+  force: {
+    title: 'Re-fetch',
+    text: 'Each costs a call of the provider’s budget, also where the activity is stored.',
+    done: 'requested',
+    destroys: false,
+    change: ({ activityId, athleteId }: Job) =>
+      ask('POST', JOBS, { body: { activityId, athleteId, reason: 'manual', force: true } }),
+  },
+  delete: {
+    title: 'Delete',
+    text: 'Their attempts are deleted with them. The stored activities stay.',
+    done: 'deleted',
+    destroys: true,
+    change: ({ id }: Job) => ask('DELETE', `${JOBS}/${id}`),
+  },
+};
+
 async function changeMatching(
   query: Query,
   verb: string,
@@ -82,4 +130,4 @@ async function changeMatching(
   );
 }
 
-const WORDS: Query = { athleteId: 'athlete', activityId: 'activity' };
+const WORDS: Query = { athleteId: 'athlete', activityId: 'activity', since: 'a change from', until: 'a change before' };

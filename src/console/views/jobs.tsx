@@ -1,10 +1,12 @@
+import { useState } from 'preact/hooks';
 import { type Job, type JobStatus, REASONS, STATUSES, type Stats } from '../api/bodies.ts';
 import { withQuery } from '../api/client.ts';
 import { countOf, formatCount } from '../format.ts';
 import { stats } from '../live.ts';
+import { ErrorGroupList } from '../parts/error-groups.tsx';
 import { Choice, IdFilter } from '../parts/filters.tsx';
 import { FindById } from '../parts/find-by-id.tsx';
-import { deleteMatching, forceMatching, retryMatching } from '../parts/job-actions.ts';
+import { changeChosen, deleteMatching, forceMatching, retryMatching } from '../parts/job-actions.ts';
 import { JobTable } from '../parts/job-table.tsx';
 import { Page } from '../parts/page.tsx';
 import { Pages } from '../parts/pages.tsx';
@@ -14,9 +16,11 @@ import { place } from '../router.tsx';
 import { mayChange } from '../session.ts';
 
 /** Which jobs: the parameters of the address that the list, the count and the bulk actions share. */
-export type JobQuery = Partial<Record<'status' | 'reason' | 'athleteId' | 'activityId', string>>;
+export type JobQuery = Partial<Record<(typeof NAMES)[number], string>>;
 
-const NAMES = ['status', 'reason', 'athleteId', 'activityId'] as const;
+const NAMES = ['status', 'reason', 'athleteId', 'activityId', 'since', 'until', 'error'] as const;
+// Jobs of a time or an error are counted one by one: not for each event.
+const COUNT_EVERY_MS = 15_000;
 
 /** Fetch jobs, newest first. */
 export function JobsView() {
@@ -50,14 +54,18 @@ export function JobsView() {
           fields={[
             { name: 'athleteId', label: 'Athlete' },
             { name: 'activityId', label: 'Activity' },
+            { name: 'error', label: 'Error contains', kind: 'text' },
+            { name: 'since', label: 'Changed from', kind: 'time' },
+            { name: 'until', label: 'Changed before', kind: 'time' },
           ]}
         />
       </div>
+      {wanted.status === 'failed' && <ErrorGroupList query={wanted} />}
       <BulkActions query={wanted} />
       <Shown resource={jobs}>
         {(page) => (
           <>
-            {page.jobs.length === 0 ? <Empty>No job matches.</Empty> : <JobTable jobs={page.jobs} />}
+            {page.jobs.length === 0 ? <Empty>No job matches.</Empty> : <ChosenJobs jobs={page.jobs} />}
             <Pages nextCursor={page.nextCursor} />
           </>
         )}
@@ -66,9 +74,46 @@ export function JobsView() {
   );
 }
 
+/** The jobs of a page, and what can be done to the selected ones. */
+function ChosenJobs({ jobs }: { jobs: readonly Job[] }) {
+  const [chosen, choose] = useState<ReadonlySet<string>>(new Set());
+  // A job that left the page is no longer selected.
+  const selected = jobs.filter(({ id }) => chosen.has(id));
+  const change = async (verb: 'retry' | 'force' | 'delete') => {
+    await changeChosen(selected, verb);
+    choose(new Set());
+  };
+  return (
+    <>
+      {selected.length > 0 && (
+        <div class="bulk">
+          <span>{countOf(selected.length, 'job')} selected</span>
+          <span class="actions">
+            <button type="button" onClick={() => change('retry')}>
+              Retry selected
+            </button>
+            <button type="button" onClick={() => change('force')}>
+              Force re-fetch selected
+            </button>
+            <button type="button" class="danger" onClick={() => change('delete')}>
+              Delete selected
+            </button>
+          </span>
+        </div>
+      )}
+      <JobTable jobs={jobs} chosen={new Set(selected.map(({ id }) => id))} onChoose={choose} />
+    </>
+  );
+}
+
 /** What can be done to all jobs that match the filter, with their number. */
 function BulkActions({ query }: { query: JobQuery }) {
-  const count = useResource<{ count: number }>(withQuery('/api/admin/activity-jobs/count', query), ['jobs']);
+  const isSlow = [query.since, query.until, query.error].some((value) => value !== undefined);
+  const count = useResource<{ count: number }>(
+    withQuery('/api/admin/activity-jobs/count', query),
+    isSlow ? [] : ['jobs'],
+    isSlow ? COUNT_EVERY_MS : undefined,
+  );
   const matching = count.data?.count ?? 0;
   const isFinished = query.status === 'failed' || query.status === 'done';
   return (
@@ -86,14 +131,14 @@ function BulkActions({ query }: { query: JobQuery }) {
       {mayChange() && matching > 0 && query.status !== undefined && (
         <span class="actions">
           {isFinished && (
-            <button type="button" onClick={() => retryMatching(query)}>
+            <button type="button" onClick={() => retryMatching(query).then(count.reload)}>
               Retry all
             </button>
           )}
-          <button type="button" onClick={() => forceMatching(query)}>
+          <button type="button" onClick={() => forceMatching(query).then(count.reload)}>
             Force re-fetch all
           </button>
-          <button type="button" class="danger" onClick={() => deleteMatching(query)}>
+          <button type="button" class="danger" onClick={() => deleteMatching(query).then(count.reload)}>
             Delete all
           </button>
         </span>

@@ -6,13 +6,14 @@ import type { Database } from '../../infra/database.ts';
 import { listAttempts } from '../../store/fetch-attempts.ts';
 import { findFetchJob, readFetchJobs } from '../../store/fetch-jobs.ts';
 import { countJobs, type JobCounts } from '../../store/job-counts.ts';
+import { groupFailures } from '../../store/job-errors.ts';
 import { listJobIds } from '../../store/job-pages.ts';
 import { findJobWait, WAIT_CAUSES } from '../../store/job-waits.ts';
 import { listEventsOfActivity } from '../../store/webhook-events.ts';
 import { jobFilterFields, jobOut, jobPath, statsOut, withTotal } from '../job-body.ts';
 import { Problem } from '../problem.ts';
 import { cutPage, nextCursorOut, pageLimit, timeOut } from '../query-fields.ts';
-import { defineRoute, int64, type Route } from '../route.ts';
+import { defineRoute, int64, int64Out, type Route } from '../route.ts';
 import { deliveryOut } from '../webhook-event-body.ts';
 
 const attemptOut = z.strictObject({
@@ -22,6 +23,12 @@ const attemptOut = z.strictObject({
     description: 'retry: failed, to be retried; put_back: released, attempts unchanged; failed: the job has ended',
   }),
   error: z.string(),
+});
+const errorGroupOut = z.strictObject({
+  error: z.string().meta({ description: 'As the parameter `error` it finds these jobs' }),
+  jobs: z.int(),
+  newestAt: timeOut,
+  newestJobId: int64Out,
 });
 const waitOut = z.strictObject({
   cause: z.enum([...WAIT_CAUSES, 'pause']),
@@ -70,6 +77,24 @@ export function adminJobRoutes(deps: {
       query: z.strictObject(filter),
       responses: { 200: { description: 'The count', schema: z.strictObject({ count: z.int() }) } },
       handle: async ({ query }) => ({ status: 200, body: { count: await countJobs(database, query) } }),
+    }),
+    defineRoute({
+      method: 'get',
+      path: '/api/admin/activity-jobs/errors',
+      summary: 'Failed jobs grouped by their error, the largest group first',
+      access: 'read',
+      query: z.strictObject(jobFilterFields),
+      responses: {
+        200: {
+          description: 'At most 50 groups of the newest 10,000 failed jobs that match',
+          schema: z.strictObject({
+            groups: z.array(errorGroupOut),
+            jobs: z.int().meta({ description: 'How many jobs were grouped' }),
+            isWhole: z.boolean().meta({ description: 'false: more jobs match' }),
+          }),
+        },
+      },
+      handle: async ({ query }) => ({ status: 200, body: await groupFailures(database, query) }),
     }),
     defineRoute({
       method: 'post',

@@ -1,0 +1,121 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Browser, Page } from 'playwright-core';
+import { startBrowser } from '../support/browser.ts';
+import { type ConsolePage, findBarriers, NARROW, openConsole, startReachableRig } from '../support/console.ts';
+import type { Rig } from '../support/service.ts';
+
+let rig: Rig;
+let browser: Browser;
+let opened: ConsolePage;
+let page: Page;
+let athleteId: string;
+
+beforeAll(async () => {
+  [rig, browser] = await Promise.all([startReachableRig({ env: { FETCH_BACKOFF_BASE_MS: '1' } }), startBrowser()]);
+}, 60_000);
+afterAll(async () => {
+  await browser?.close();
+  await rig?.close();
+});
+beforeEach(async () => {
+  athleteId = await rig.connectAthlete('Ada Runner');
+  opened = await openConsole(browser, rig.service.url);
+  page = opened.page;
+});
+afterEach(async () => {
+  await opened.close();
+  expect(opened.faults).toEqual([]);
+});
+
+const open = (path: string) => page.goto(`${rig.service.url}/admin${path}`);
+const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+const told = (text: string | RegExp) => page.getByRole('status').getByText(text).waitFor();
+const confirm = (name: string) => page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
+
+let nextId = 8_007_199_254_740_993n;
+
+/** A job that fails for good. @param status how the provider answers; 404 without */
+async function fail(status?: number): Promise<{ id: string; jobId: string }> {
+  const id = String(nextId++);
+  if (status !== undefined) rig.simulator.faults.add({ kind: 'status', status, match: { activityId: id } });
+  const body = JSON.stringify({ activityId: id, athleteId });
+  await rig.admin('/api/admin/activity-jobs', { method: 'POST', body });
+  return { id, jobId: (await rig.untilJob(id, (job) => job.status === 'failed')).id };
+}
+
+describe('failed jobs', () => {
+  it('are grouped by their error, and a group leads to its jobs, which are retried together', async () => {
+    const failed = [await fail(), await fail(), await fail(400)];
+    await open(`/jobs?status=failed&athleteId=${athleteId}`);
+    const groups = page.getByRole('table', { name: 'Failures by error', exact: true });
+    await groups.getByRole('row').nth(2).waitFor();
+    expect(await groups.getByRole('row').nth(1).innerText()).toMatch(/HTTP 404.*\s2\s/s);
+    expect(await findBarriers(page)).toEqual([]);
+    await groups.getByRole('link', { name: /HTTP 404/ }).click();
+    await page.getByText('2 jobs match').waitFor();
+    expect(await page.getByLabel('Error contains').inputValue()).toMatch(/HTTP 404/);
+    for (const { id } of failed.slice(0, 2)) rig.simulator.addActivity(athleteId, { id });
+    await press('Retry all');
+    await page.getByRole('heading', { name: 'Retry 2 jobs?' }).waitFor();
+    await confirm('Retry all');
+    await told('2 jobs will be retried.');
+    for (const { id } of failed.slice(0, 2)) await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
+    await open(`/jobs?status=failed&athleteId=${athleteId}`);
+    await page.getByText('1 job matches').waitFor();
+  });
+
+  it('are narrowed by the time of their last change, typed in the browser’s zone', async () => {
+    const { jobId } = await fail();
+    await open(`/jobs?athleteId=${athleteId}`);
+    await page.getByLabel('Changed before').fill('2025-01-31T13:00');
+    await press('Filter');
+    await page.getByText('No job matches.').waitFor();
+    const until = new URL(page.url()).searchParams.get('until') as string;
+    expect(until).toBe(await page.evaluate(`new Date('2025-01-31T13:00').toISOString()`));
+    expect(await page.getByLabel('Changed before').inputValue()).toBe('2025-01-31T13:00');
+    await page.getByLabel('Changed before').fill('');
+    await page.getByLabel('Changed from').fill('2025-01-31T13:00');
+    await press('Filter');
+    await page.getByRole('link', { name: jobId, exact: true }).waitFor();
+  });
+
+  it('are selected row by row, and only the selected ones are retried or deleted', async () => {
+    const failed = [await fail(), await fail(), await fail()];
+    const [kept, first, second] = failed.map(({ jobId }) => jobId) as [string, string, string];
+    await open(`/jobs?athleteId=${athleteId}`);
+    await page.getByLabel(`Select job ${first}`).check();
+    await page.getByLabel(`Select job ${second}`).check();
+    await page.getByText('2 jobs selected').waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    for (const { id } of failed) rig.simulator.addActivity(athleteId, { id });
+    await press('Retry selected');
+    await confirm('Retry 2 jobs');
+    await told('2 jobs retried.');
+    for (const { id } of failed.slice(1)) await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
+    await page.getByLabel(`Select job ${first}`).check();
+    await press('Delete selected');
+    expect(await page.getByRole('dialog').getByRole('button', { name: 'Delete 1 job' }).getAttribute('class')).toBe(
+      'danger',
+    );
+    await confirm('Delete 1 job');
+    await told('1 job deleted.');
+    await page.getByLabel(`Select job ${first}`).waitFor({ state: 'detached' });
+    expect((await rig.admin(`/api/admin/activity-jobs/${kept}`)).status).toBe(200);
+    await page.getByLabel('Select all jobs on this page').check();
+    await page.getByText('2 jobs selected').waitFor();
+  });
+
+  it('fit a phone’s screen', async () => {
+    await fail();
+    await fail(400);
+    await page.setViewportSize(NARROW);
+    await open(`/jobs?status=failed&athleteId=${athleteId}`);
+    await page.getByRole('table', { name: 'Failures by error', exact: true }).waitFor();
+    expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
+    expect(
+      await page.evaluate(
+        `[...document.querySelectorAll('.table')].map(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)`,
+      ),
+    ).toEqual([0, 0]);
+  });
+});
