@@ -802,10 +802,11 @@ CREATE TABLE fetch_attempt (
   started_at timestamp with time zone NOT NULL,
   ended_at timestamp with time zone DEFAULT sync_now() NOT NULL,
   result text NOT NULL,
-  error text NOT NULL,
+  error text,
+  outcome fetch_outcome,
   CONSTRAINT fetch_attempt_pkey PRIMARY KEY (id),
   CONSTRAINT fetch_attempt_of_job FOREIGN KEY (job_id) REFERENCES activity_fetch_job(id) ON DELETE CASCADE,
-  CONSTRAINT fetch_attempt_result_known CHECK (result = ANY (ARRAY['retry'::text, 'put_back'::text, 'failed'::text]))
+  CONSTRAINT fetch_attempt_result_known CHECK (result = ANY (ARRAY['done'::text, 'retry'::text, 'put_back'::text, 'failed'::text]))
 );
 
 CREATE TABLE fetch_pause (
@@ -815,6 +816,18 @@ CREATE TABLE fetch_pause (
   note text NOT NULL,
   CONSTRAINT fetch_pause_pkey PRIMARY KEY (reason),
   CONSTRAINT fetch_pause_reason_known CHECK (reason = ANY (ARRAY['all'::text, 'webhook'::text, 'manual'::text, 'polling'::text]))
+);
+
+CREATE TABLE fetch_request (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  job_id bigint NOT NULL,
+  at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  kind text NOT NULL,
+  requested_by text,
+  source bigint,
+  CONSTRAINT fetch_request_pkey PRIMARY KEY (id),
+  CONSTRAINT fetch_request_kind_known CHECK (kind = ANY (ARRAY['request'::text, 'retry'::text, 'replay'::text, 'sync'::text, 'polling'::text, 'connect'::text])),
+  CONSTRAINT fetch_request_of_job FOREIGN KEY (job_id) REFERENCES activity_fetch_job(id) ON DELETE CASCADE
 );
 
 CREATE TABLE history (
@@ -1057,6 +1070,8 @@ CREATE INDEX delivery_waiting ON public.delivery USING btree (endpoint_id, creat
 
 CREATE INDEX fetch_attempt_of_job ON public.fetch_attempt USING btree (job_id, id);
 
+CREATE INDEX fetch_request_by_job ON public.fetch_request USING btree (job_id, id);
+
 CREATE INDEX job_claim_of_process ON public.job_claim USING btree (process_id);
 
 CREATE INDEX lane_due ON public.lane USING btree (reason, due_at) WHERE (due_at IS NOT NULL);
@@ -1195,6 +1210,8 @@ COMMENT ON TABLE duty IS 'Housekeeping that one process does for all, and who ha
 COMMENT ON TABLE endpoint IS 'Addresses of the application that changes are sent to.';
 
 COMMENT ON TABLE fetch_pause IS 'Reasons for which nothing is fetched until an operator resumes: who paused them, when and why.';
+
+COMMENT ON TABLE fetch_request IS 'What asked for a fetch besides the provider, whose events are in the ledger.';
 
 COMMENT ON TABLE history IS 'Runs, waits and drift by the minute, for charts.';
 

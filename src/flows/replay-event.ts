@@ -2,6 +2,7 @@ import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import { type RequestResult, requestFetches } from '../queue/requests.ts';
+import { type Requester, recordRequests } from '../store/fetch-requests.ts';
 import { findEvent, type WebhookEventRow } from '../store/webhook-events.ts';
 
 /**
@@ -12,6 +13,7 @@ import { findEvent, type WebhookEventRow } from '../store/webhook-events.ts';
 export async function replayEvent(
   deps: { database: Database; boss: PgBoss },
   id: Int64,
+  by?: Requester,
 ): Promise<RequestResult | undefined> {
   return deps.database.transaction(async (tx) => {
     const event = await findEvent(tx, id);
@@ -26,6 +28,7 @@ export async function replayEvent(
         ...(event.aspect === 'delete' ? { eventTime: await newestEventTime(tx, event) } : {}),
       },
     ]);
+    if (result) await recordRequests(tx, [result.jobId], { kind: 'replay', by, source: id });
     return result;
   });
 }

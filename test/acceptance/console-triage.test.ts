@@ -119,3 +119,20 @@ describe('failed jobs', () => {
     ).toEqual([0, 0]);
   });
 });
+
+describe('the history of a job', () => {
+  it('shows every run with its start and duration, and who retried it', async () => {
+    const { id, jobId } = await fail();
+    rig.simulator.addActivity(athleteId, { id });
+    await open(`/jobs/${jobId}`);
+    const steps = page.locator('.timeline li');
+    await steps.getByText('Requested, by admin token').waitFor();
+    await press('Retry');
+    await told(`Job ${jobId} will be retried.`);
+    await steps.getByText('Succeeded: stored').waitFor();
+    await steps.getByText('Retry, by browser session').waitFor();
+    await steps.getByText('Failed for good: not found').waitFor();
+    await steps.getByText(/HTTP 404.*Started \d\d:\d\d:\d\d .*, ran for \d+ ms\.$/).waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+  });
+});

@@ -38,8 +38,17 @@ export type WaitCause = 'turn' | 'cooldown' | 'budget' | 'backoff';
 export interface Attempt {
   startedAt: string;
   endedAt: string;
-  result: 'retry' | 'put_back' | 'failed';
-  error: string;
+  result: 'done' | 'retry' | 'put_back' | 'failed';
+  outcome: string | null;
+  error: string | null;
+}
+
+/** What asked for a job besides the provider. */
+export interface JobRequest {
+  at: string;
+  kind: 'request' | 'retry' | 'replay' | 'sync' | 'polling' | 'connect';
+  by: 'admin' | 'session' | null;
+  source: string | null;
 }
 
 export interface Delivery {
@@ -63,6 +72,7 @@ export interface LedgerEntry extends Delivery {
 export interface JobPage {
   job: Job;
   attempts: Attempt[];
+  requests: JobRequest[];
   deliveries: Delivery[];
   whyNotSooner: { cause: WaitCause | 'pause'; until: string | null } | null;
 }

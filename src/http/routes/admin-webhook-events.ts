@@ -53,8 +53,8 @@ export function adminWebhookEventRoutes(deps: { database: Database; boss: PgBoss
         },
         404: { description: 'No such event' },
       },
-      handle: async ({ params }) => {
-        const result = await replayEvent(deps, params.id);
+      handle: async ({ params, response }) => {
+        const result = await replayEvent(deps, params.id, response.locals.who);
         if (!result) throw new Problem('notFound', `The ledger has no event ${params.id}.`);
         return {
           status: 200,
