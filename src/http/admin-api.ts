@@ -28,6 +28,7 @@ import { adminFetchingRoutes } from './routes/admin-fetching.ts';
 import { adminJobChangeRoutes } from './routes/admin-job-changes.ts';
 import { adminJobRoutes } from './routes/admin-jobs.ts';
 import { adminOverviewRoutes } from './routes/admin-overview.ts';
+import { adminSearchRoutes } from './routes/admin-search.ts';
 import { adminSessionRoutes } from './routes/admin-session.ts';
 import { adminWebhookEventRoutes } from './routes/admin-webhook-events.ts';
 import type { SignIn } from './sign-in.ts';
@@ -82,6 +83,7 @@ export function createAdminApi(deps: {
     ...adminOverviewRoutes({ ...deps, readCounts }),
     ...adminFetchingRoutes({ ...deps, readCounts }),
     ...adminEventRoutes({ stream }),
+    ...adminSearchRoutes({ database }),
     ...adminAuditRoutes({ database }),
     ...adminApiTokenRoutes({ database }),
     ...adminEndpointRoutes({ database }),

@@ -136,3 +136,86 @@ describe('the history of a job', () => {
     expect(await findBarriers(page)).toEqual([]);
   });
 });
+
+describe('the keyboard', () => {
+  it('opens a search by / that finds an athlete and an activity by name, and a job by its activity’s id', async () => {
+    const { id } = rig.simulator.addActivity(athleteId, { name: 'Evening ride 100%' });
+    const body = JSON.stringify({ activityId: id, athleteId });
+    await rig.admin('/api/admin/activity-jobs', { method: 'POST', body });
+    const { id: jobId } = await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
+    const search = async (text: string) => {
+      await page.keyboard.press('/');
+      const dialog = page.getByRole('dialog', { name: 'Search' });
+      await dialog.getByLabel(/by id or name/).fill(text);
+      await dialog.getByText(/found\. Enter opens the first|Nothing has this/).waitFor();
+      return dialog;
+    };
+    await open('/deliveries');
+    await page.getByRole('heading', { level: 1, name: 'Deliveries' }).waitFor();
+    const byName = await search('RIDE 100%');
+    expect(await findBarriers(page)).toEqual([]);
+    await byName.getByRole('link', { name: `activity ${id} Evening ride 100%` }).click();
+    await page.getByRole('heading', { level: 1, name: 'Evening ride 100%' }).waitFor();
+    await search(id);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: `Job ${jobId}` }).waitFor();
+    const athletes = await search('ada run');
+    await athletes.getByRole('link', { name: `athlete ${athleteId} Ada Runner` }).click();
+    await page.getByRole('heading', { level: 1, name: 'Ada Runner' }).waitFor();
+    await search('no such thing');
+    await page.getByText('Nothing has this id or name.').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+  });
+
+  it('shows its keys by ?, and types / and ? into a field', async () => {
+    await open('/jobs');
+    await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keyboard' }).getByText('Show this help').waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await page.getByLabel('Error contains').focus();
+    await page.keyboard.type('/?');
+    expect(await page.getByLabel('Error contains').inputValue()).toBe('/?');
+    expect(await page.getByRole('dialog').count()).toBe(0);
+  });
+});
+
+describe('ids', () => {
+  it('are links with the athlete’s name beside them, in jobs and deliveries', async () => {
+    rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
+    const { id } = await rig.simulator.createActivityAndNotify(athleteId);
+    await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
+    for (const at of ['/jobs', '/deliveries']) {
+      await open(`${at}?athleteId=${athleteId}`);
+      const row = page.getByRole('row').filter({ hasText: id });
+      await row.getByText('Ada Runner').waitFor();
+      expect(await row.getByRole('link', { name: athleteId }).getAttribute('href')).toBe(
+        `/admin/athletes/${athleteId}`,
+      );
+      await row.getByRole('link', { name: id }).click();
+      await page.getByText('Elapsed time').waitFor();
+    }
+  });
+});
+
+describe('deliveries', () => {
+  it('are narrowed by result, also to refuted ones, and by time', async () => {
+    await rig.service.database.query(
+      `INSERT INTO webhook_event (object_type, object_id, aspect_type, owner_id, event_time, result, received_at)
+       VALUES ('activity', 123456, 'delete', $1, '2025-01-31T12:00:00Z', 'refuted', '2025-01-31T12:00:00Z')`,
+      [athleteId],
+    );
+    await open(`/deliveries?athleteId=${athleteId}`);
+    await page.getByRole('link', { name: 'refuted' }).click();
+    await page.getByRole('cell', { name: '123456' }).waitFor();
+    await page.getByLabel('Received from').fill('2025-02-02T00:00');
+    await press('Filter');
+    await page.getByText('No delivery matches.').waitFor();
+    await page.getByLabel('Received from').fill('2025-01-30T00:00');
+    await press('Filter');
+    await page.getByRole('cell', { name: '123456' }).waitFor();
+  });
+});

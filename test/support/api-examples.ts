@@ -94,6 +94,10 @@ export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
       { method: 'DELETE', template: jobs, note: 'A request that is not complete:' },
       { method: 'DELETE', template: `${jobs}/{id}`, path: `${jobs}/${jobId}` },
     ],
+    Search: [
+      { method: 'GET', template: '/api/admin/search', path: '/api/admin/search?q=ada' },
+      { method: 'GET', template: '/api/admin/athlete-names', path: `/api/admin/athlete-names?ids=${athleteId}` },
+    ],
     Subscriptions: [
       { method: 'POST', template: '/api/admin/webhooks' },
       { method: 'GET', template: '/api/admin/webhooks' },

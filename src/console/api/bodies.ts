@@ -25,6 +25,12 @@ export interface Job {
   outcome: string | null;
 }
 
+/** What a search found. */
+export type Found =
+  | { kind: 'job'; id: string; activityId: string; athleteId: string }
+  | { kind: 'activity'; id: string; athleteId: string; name: string }
+  | { kind: 'athlete'; id: string; name: string | null };
+
 /** Failed jobs grouped by their error. */
 export interface ErrorGroups {
   groups: { error: string; jobs: number; newestAt: string; newestJobId: string }[];
@@ -53,13 +59,14 @@ export interface JobRequest {
 
 export interface Delivery {
   id: string;
-  activityId: string;
+  /** Null for an event of the athlete. */
+  activityId: string | null;
   athleteId: string;
   subscriptionId: string | null;
   aspect: 'create' | 'update' | 'delete';
   eventTime: string;
   updates: Record<string, unknown>;
-  result: 'accepted' | 'stale';
+  result: 'accepted' | 'stale' | 'refuted';
   deliveries: number;
   receivedAt: string;
   lastReceivedAt: string;

@@ -4,6 +4,7 @@ import { inWords } from '../format.ts';
 import { Link } from '../router.tsx';
 import { mayChange } from '../session.ts';
 import { ActivityLink } from './activity-link.tsx';
+import { AthleteLink } from './athlete-link.tsx';
 import { Badge } from './badge.tsx';
 import { forceJob, retryJob } from './job-actions.ts';
 import { Age, Earliest } from './moment.tsx';
@@ -65,7 +66,7 @@ const COLUMNS: readonly Column<Job>[] = [
     ),
   },
   { name: 'Activity', cell: (job) => <ActivityLink of={job} /> },
-  { name: 'Athlete', minor: true, cell: ({ athleteId }) => <Link to={`/athletes/${athleteId}`}>{athleteId}</Link> },
+  { name: 'Athlete', minor: true, cell: ({ athleteId }) => <AthleteLink id={athleteId} /> },
   { name: 'Reason', minor: true, cell: ({ reason, force }) => `${reason}${force ? ', forced' : ''}` },
   { name: 'Retries', minor: true, numeric: true, cell: ({ attempts, maxAttempts }) => `${attempts}/${maxAttempts}` },
   {

@@ -1,6 +1,8 @@
 import type { LedgerEntry } from '../api/bodies.ts';
 import { ask, withQuery } from '../api/client.ts';
 import { inWords } from '../format.ts';
+import { ActivityLink } from '../parts/activity-link.tsx';
+import { AthleteLink } from '../parts/athlete-link.tsx';
 import { Badge } from '../parts/badge.tsx';
 import { Choice, IdFilter } from '../parts/filters.tsx';
 import { act } from '../parts/messages.tsx';
@@ -13,7 +15,7 @@ import { useResource } from '../resource.ts';
 import { Link, place } from '../router.tsx';
 import { mayChange } from '../session.ts';
 
-const PARAMETERS = ['result', 'athleteId', 'activityId', 'cursor'];
+const PARAMETERS = ['result', 'athleteId', 'activityId', 'since', 'until', 'cursor'];
 
 /** The ledger of what the provider delivered, newest first, with the results. */
 export function DeliveriesView() {
@@ -34,13 +36,16 @@ export function DeliveriesView() {
           options={[
             { value: undefined, text: 'all' },
             { value: 'accepted', text: 'accepted' },
-            { value: 'stale', text: 'stale' },
+            { value: 'stale', text: 'out of date' },
+            { value: 'refuted', text: 'refuted' },
           ]}
         />
         <IdFilter
           fields={[
             { name: 'athleteId', label: 'Athlete' },
             { name: 'activityId', label: 'Activity' },
+            { name: 'since', label: 'Received from', kind: 'time' },
+            { name: 'until', label: 'Received before', kind: 'time' },
           ]}
         />
       </div>
@@ -63,8 +68,16 @@ export function DeliveriesView() {
 const COLUMNS: readonly Column<LedgerEntry>[] = [
   { name: 'Received', cell: ({ receivedAt }) => <Age at={receivedAt} /> },
   { name: 'Event', minor: true, cell: ({ aspect }) => aspect },
-  { name: 'Activity', cell: ({ activityId }) => <span class="id">{activityId}</span> },
-  { name: 'Athlete', minor: true, cell: ({ athleteId }) => <Link to={`/athletes/${athleteId}`}>{athleteId}</Link> },
+  {
+    name: 'Activity',
+    cell: ({ activityId, job }) =>
+      activityId === null ? (
+        <span class="faint">–</span>
+      ) : (
+        <ActivityLink of={{ activityId, outcome: job?.outcome ?? null }} />
+      ),
+  },
+  { name: 'Athlete', minor: true, cell: ({ athleteId }) => <AthleteLink id={athleteId} /> },
   { name: 'Result', cell: ({ result }) => <Badge state={result} />, minor: true },
   {
     name: 'Outcome',

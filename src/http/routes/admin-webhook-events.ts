@@ -2,7 +2,7 @@ import type { PgBoss } from 'pg-boss';
 import { z } from 'zod';
 import { replayEvent } from '../../flows/replay-event.ts';
 import type { Database } from '../../infra/database.ts';
-import { findEvent, listEvents } from '../../store/webhook-events.ts';
+import { findEvent, LEDGER_RESULTS, listEvents } from '../../store/webhook-events.ts';
 import { Problem } from '../problem.ts';
 import { cutPage, nextCursorOut, pageLimit, time, timeCursor } from '../query-fields.ts';
 import { defineRoute, int64, int64Out, type Route } from '../route.ts';
@@ -22,7 +22,7 @@ export function adminWebhookEventRoutes(deps: { database: Database; boss: PgBoss
       query: z.strictObject({
         athleteId: int64.optional(),
         activityId: int64.optional(),
-        result: z.enum(['accepted', 'stale']).optional(),
+        result: z.enum(LEDGER_RESULTS).optional(),
         since: time.optional(),
         until: time.optional(),
         limit: pageLimit,
