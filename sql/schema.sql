@@ -712,6 +712,25 @@ CREATE TABLE browser_session (
   CONSTRAINT browser_session_access_known CHECK (access = ANY (ARRAY['admin'::text, 'read'::text]))
 );
 
+CREATE TABLE bulk_change (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  action text NOT NULL,
+  filter jsonb NOT NULL,
+  athlete_id bigint,
+  requested_by text NOT NULL,
+  total integer NOT NULL,
+  changed integer DEFAULT 0 NOT NULL,
+  state text DEFAULT 'running'::text NOT NULL,
+  cancels boolean DEFAULT false NOT NULL,
+  error text,
+  started_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  stepped_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  finished_at timestamp with time zone,
+  CONSTRAINT bulk_change_pkey PRIMARY KEY (id),
+  CONSTRAINT bulk_change_action_known CHECK (action = ANY (ARRAY['retry'::text, 'force'::text, 'delete'::text])),
+  CONSTRAINT bulk_change_state_known CHECK (state = ANY (ARRAY['running'::text, 'finished'::text, 'cancelled'::text, 'interrupted'::text, 'failed'::text]))
+);
+
 CREATE TABLE change (
   seq bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
   id uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -1044,6 +1063,8 @@ CREATE INDEX audit_entry_of_athlete ON public.audit_entry USING btree (athlete_i
 
 CREATE INDEX audit_entry_oldest ON public.audit_entry USING btree (at);
 
+CREATE INDEX bulk_change_of_athlete ON public.bulk_change USING btree (athlete_id) WHERE (athlete_id IS NOT NULL);
+
 CREATE INDEX change_of_activity ON public.change USING btree (activity_id, "position");
 
 CREATE INDEX change_of_athlete ON public.change USING btree (athlete_id, "position");
@@ -1202,6 +1223,8 @@ COMMENT ON TABLE athlete IS 'Connected athletes with their encrypted tokens.';
 COMMENT ON TABLE audit_entry IS 'Changes made through the admin interface.';
 
 COMMENT ON TABLE browser_session IS 'Browsers that are signed in. Signing out removes the row.';
+
+COMMENT ON TABLE bulk_change IS 'Changes of many jobs that run in the background, the newest hundred.';
 
 COMMENT ON TABLE change IS 'What the application must know, in commit order: one row for each effect.';
 

@@ -7,7 +7,7 @@ import { notify } from '../infra/notify.ts';
 import { databaseTime } from '../store/database-time.ts';
 import { deleteFetchJobRows, lockFetchJobs, readFetchJobs } from '../store/fetch-jobs.ts';
 import { type JobFilter, keepMatching } from '../store/job-pages.ts';
-import { changeJobsInBatches } from './job-batches.ts';
+import { type BatchRun, changeJobsInBatches } from './job-batches.ts';
 
 interface Dependencies {
   database: Database;
@@ -17,13 +17,13 @@ interface Dependencies {
 /**
  * Deletes all jobs that match. The result of a running one is then discarded: its job no longer exists.
  * @param filter.olderThanMs only jobs that were last updated longer ago
- * @param signal stops between two batches
+ * @param run.signal stops between two batches
  * @returns how many
  */
 export async function deleteJobs(
   deps: Dependencies,
   filter: JobFilter & { status: JobStatus; olderThanMs?: number | undefined },
-  signal: AbortSignal,
+  run: BatchRun,
 ): Promise<number> {
   const now = await databaseTime(deps.database);
   const before = filter.olderThanMs === undefined ? undefined : new Date(now.getTime() - filter.olderThanMs);
@@ -31,7 +31,7 @@ export async function deleteJobs(
     deps.database,
     { ...filter, requestedBefore: before },
     (tx, ids) => deleteBatch(deps.boss, tx, ids, filter, before),
-    { signal },
+    run,
   );
 }
 

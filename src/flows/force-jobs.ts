@@ -5,7 +5,7 @@ import { requestFetches } from '../queue/requests.ts';
 import { readFetchJobs } from '../store/fetch-jobs.ts';
 import { type Requester, recordRequests } from '../store/fetch-requests.ts';
 import type { JobFilter } from '../store/job-pages.ts';
-import { changeJobsInBatches } from './job-batches.ts';
+import { type BatchRun, changeJobsInBatches } from './job-batches.ts';
 
 /**
  * Force re-fetches the activities of all jobs that match. Jobs that deleted their activity are skipped: there is
@@ -16,7 +16,7 @@ import { changeJobsInBatches } from './job-batches.ts';
 export async function forceJobs(
   deps: { database: Database; boss: PgBoss },
   filter: JobFilter,
-  run: { signal: AbortSignal; by?: Requester },
+  run: BatchRun & { by?: Requester },
 ): Promise<number> {
   return changeJobsInBatches(deps.database, filter, (tx, ids) => forceBatch(deps.boss, tx, ids, run.by), run);
 }

@@ -9,7 +9,7 @@ import { type FetchJob, findFetchJob, findWaitingBossJob, lockFetchJobs } from '
 import { type Requester, recordRequests } from '../store/fetch-requests.ts';
 import type { JobFilter } from '../store/job-pages.ts';
 import { keepFromSyncs } from '../store/sync-items.ts';
-import { changeJobsInBatches } from './job-batches.ts';
+import { type BatchRun, changeJobsInBatches } from './job-batches.ts';
 
 interface Dependencies {
   database: Database;
@@ -46,7 +46,7 @@ export async function retryJob(
 export async function retryJobs(
   deps: Dependencies,
   filter: JobFilter & { status: 'done' | 'failed' },
-  run: { signal: AbortSignal; by?: Requester },
+  run: BatchRun & { by?: Requester },
 ): Promise<number> {
   const retryBatch = async (tx: Queryable, ids: Int64[]) => {
     const retried = await reopenJobs(deps.boss, tx, ids);

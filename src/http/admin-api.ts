@@ -22,6 +22,7 @@ import { adminApiTokenRoutes } from './routes/admin-api-tokens.ts';
 import { adminAthleteRoutes } from './routes/admin-athletes.ts';
 import { adminAuditRoutes } from './routes/admin-audit.ts';
 import { adminBudgetRoutes } from './routes/admin-budget.ts';
+import { adminBulkChangeRoutes } from './routes/admin-bulk-changes.ts';
 import { adminEndpointRoutes } from './routes/admin-endpoints.ts';
 import { adminEventRoutes } from './routes/admin-events.ts';
 import { adminFetchingRoutes } from './routes/admin-fetching.ts';
@@ -75,6 +76,7 @@ export function createAdminApi(deps: {
   });
   const routes: Route[] = [
     ...adminJobChangeRoutes({ database, boss, stopping: stopping.signal }),
+    ...adminBulkChangeRoutes({ ...deps, stopping: stopping.signal }),
     ...adminJobRoutes({ database, boss, readCounts }),
     ...adminAthleteRoutes(deps),
     ...adminActivityRoutes({ database }),

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Browser, Page } from 'playwright-core';
 import { startBrowser } from '../support/browser.ts';
 import { type ConsolePage, findBarriers, NARROW, openConsole, startReachableRig } from '../support/console.ts';
+import { putJobs } from '../support/put-jobs.ts';
 import type { Rig } from '../support/service.ts';
 
 let rig: Rig;
@@ -217,5 +218,31 @@ describe('deliveries', () => {
     await page.getByLabel('Received from').fill('2025-01-30T00:00');
     await press('Filter');
     await page.getByRole('cell', { name: '123456' }).waitFor();
+  });
+});
+
+describe('a bulk change of more than 500 jobs', () => {
+  it('runs in the background with progress, continues on another view, and can be cancelled', async () => {
+    const { database } = rig.service;
+    await database.query(`INSERT INTO fetch_pause (reason, paused_by, note) VALUES ('all', 'test', 'jobs stay')`);
+    await putJobs(rig, athleteId, 1100);
+    await open(`/jobs?athleteId=${athleteId}&status=pending`);
+    await page.getByText('1,100 jobs match').waitFor();
+    await database.transaction(async (tx) => {
+      await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = $1 FOR UPDATE', [athleteId]);
+      await press('Delete all');
+      await page.getByLabel('Type 1100 to continue').fill('1100');
+      await confirm('Delete all');
+      await told('Delete 1,100 jobs: started. It continues if you leave.');
+      await page.getByRole('progressbar', { name: 'Delete 1,100 jobs' }).waitFor();
+      expect(await findBarriers(page)).toEqual([]);
+      await page.getByRole('link', { name: 'Athletes' }).click();
+      await page.getByRole('link', { name: 'Jobs' }).click();
+      await press('Cancel: Delete 1,100 jobs');
+      await told('Delete 1,100 jobs: cancelled. What is changed stays.');
+    });
+    await page.getByText('500 of 1,100 changed').waitFor();
+    await page.locator('.sync-head').getByText('cancelled').waitFor();
+    await database.query('DELETE FROM fetch_pause');
   });
 });

@@ -90,6 +90,18 @@ export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
       { method: 'POST', template: `${jobs}/{id}/retry`, path: `${jobs}/${jobId}/retry` },
       { method: 'POST', template: `${jobs}/retry`, path: `${jobs}/retry?status=failed` },
       { method: 'POST', template: `${jobs}/force`, path: `${jobs}/force?status=done&athleteId=${athleteId}` },
+      {
+        method: 'POST',
+        template: '/api/admin/job-changes',
+        body: { action: 'retry', status: 'failed', error: 'HTTP 503' },
+      },
+      { method: 'GET', template: '/api/admin/job-changes' },
+      {
+        method: 'POST',
+        template: '/api/admin/job-changes/{id}/cancel',
+        path: '/api/admin/job-changes/1/cancel',
+        note: 'One that has ended already:',
+      },
       { method: 'DELETE', template: jobs, path: `${jobs}?status=done&olderThan=48` },
       { method: 'DELETE', template: jobs, note: 'A request that is not complete:' },
       { method: 'DELETE', template: `${jobs}/{id}`, path: `${jobs}/${jobId}` },

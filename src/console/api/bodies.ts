@@ -25,6 +25,18 @@ export interface Job {
   outcome: string | null;
 }
 
+/** A change of many jobs that runs in the background. */
+export interface BulkChange {
+  id: string;
+  action: 'retry' | 'force' | 'delete';
+  total: number;
+  changed: number;
+  state: 'running' | 'finished' | 'cancelled' | 'interrupted' | 'failed';
+  error: string | null;
+  startedAt: string;
+  finishedAt: string | null;
+}
+
 /** What a search found. */
 export type Found =
   | { kind: 'job'; id: string; activityId: string; athleteId: string }

@@ -6,6 +6,7 @@ import { act } from './messages.tsx';
 
 const JOBS = '/api/admin/activity-jobs';
 const MANY = 100; // to delete more, the operator types their number
+const ONE_BATCH = 500; // more are changed in the background
 type Query = Record<string, string | undefined>;
 
 /** Retries a job; a pending one no longer waits for its backoff. */
@@ -40,7 +41,7 @@ export async function deleteJob({ id, status }: Job): Promise<boolean> {
 
 /** Retries all jobs that match, after a confirmation that gives their number. */
 export function retryMatching(query: Query): Promise<void> {
-  return changeMatching(query, 'Retry', 'Retry all', false, async () => {
+  return changeMatching(query, 'retry', 'Retry', 'Retry all', async () => {
     const { retried } = await ask<{ retried: number }>('POST', withQuery(`${JOBS}/retry`, query));
     return `${countOf(retried, 'job')} will be retried.`;
   });
@@ -48,7 +49,7 @@ export function retryMatching(query: Query): Promise<void> {
 
 /** Fetches the activities of all jobs that match, stored or not, after a confirmation that gives their number. */
 export function forceMatching(query: Query): Promise<void> {
-  return changeMatching(query, 'Re-fetch', 'Re-fetch all', false, async () => {
+  return changeMatching(query, 'force', 'Re-fetch', 'Re-fetch all', async () => {
     const { forced } = await ask<{ forced: number }>('POST', withQuery(`${JOBS}/force`, query));
     return `${countOf(forced, 'activity', 'activities')} will be re-fetched.`;
   });
@@ -56,7 +57,7 @@ export function forceMatching(query: Query): Promise<void> {
 
 /** Deletes all jobs that match, after a confirmation that gives their number. */
 export function deleteMatching(query: Query): Promise<void> {
-  return changeMatching(query, 'Delete', 'Delete all', true, async () => {
+  return changeMatching(query, 'delete', 'Delete', 'Delete all', async () => {
     const { deleted } = await ask<{ deleted: number }>('DELETE', withQuery(JOBS, query));
     return `${countOf(deleted, 'job')} deleted.`;
   });
@@ -112,19 +113,25 @@ const CHANGES = {
 
 async function changeMatching(
   query: Query,
+  change: 'retry' | 'force' | 'delete',
   verb: string,
   action: string,
-  destroys: boolean,
-  change: () => Promise<string>,
+  changeNow: () => Promise<string>,
 ): Promise<void> {
   await act(
     async () => {
       const { count } = await ask<{ count: number }>('GET', withQuery(`${JOBS}/count`, query));
       const filter = Object.entries(query).map(([name, value]) => `${WORDS[name] ?? name} ${value}`);
       const text = `All jobs with ${filter.join(', ')}. Jobs that start to match before you confirm are included.`;
+      const destroys = change === 'delete';
       const typed = destroys && count > MANY ? { typed: String(count) } : {};
       const sure = await confirmed({ title: `${verb} ${countOf(count, 'job')}?`, text, action, destroys, ...typed });
-      return sure ? change() : 'Nothing was changed.';
+      if (!sure) return 'Nothing was changed.';
+      if (count <= ONE_BATCH) return changeNow();
+      const started = await ask<{ total: number }>('POST', '/api/admin/job-changes', {
+        body: { action: change, ...query },
+      });
+      return `${verb} ${countOf(started.total, 'job')}: started. It continues if you leave.`;
     },
     (message) => message,
   );

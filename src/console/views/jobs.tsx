@@ -1,8 +1,9 @@
 import { useState } from 'preact/hooks';
-import { type Job, type JobStatus, REASONS, STATUSES, type Stats } from '../api/bodies.ts';
+import { type BulkChange, type Job, type JobStatus, REASONS, STATUSES, type Stats } from '../api/bodies.ts';
 import { withQuery } from '../api/client.ts';
 import { countOf, formatCount } from '../format.ts';
 import { stats } from '../live.ts';
+import { BulkList } from '../parts/bulk-list.tsx';
 import { ErrorGroupList } from '../parts/error-groups.tsx';
 import { Choice, IdFilter } from '../parts/filters.tsx';
 import { FindById } from '../parts/find-by-id.tsx';
@@ -21,6 +22,7 @@ export type JobQuery = Partial<Record<(typeof NAMES)[number], string>>;
 const NAMES = ['status', 'reason', 'athleteId', 'activityId', 'since', 'until', 'error'] as const;
 // Jobs of a time or an error are counted one by one: not for each event.
 const COUNT_EVERY_MS = 15_000;
+const CHANGES_EVERY_MS = 3000;
 
 /** Fetch jobs, newest first. */
 export function JobsView() {
@@ -32,6 +34,7 @@ export function JobsView() {
     withQuery('/api/admin/activity-jobs', { ...wanted, cursor: query.get('cursor') ?? undefined, limit: '50' }),
     ['jobs'],
   );
+  const changes = useResource<{ changes: BulkChange[] }>('/api/admin/job-changes', ['jobs'], CHANGES_EVERY_MS);
   const counts = stats.value ?? jobs.data?.stats;
   const nameOf = (status: JobStatus) => `${status}${counts ? ` ${formatCount(counts[status])}` : ''}`;
   return (
@@ -60,8 +63,9 @@ export function JobsView() {
           ]}
         />
       </div>
+      <BulkList changes={changes} />
       {wanted.status === 'failed' && <ErrorGroupList query={wanted} />}
-      <BulkActions query={wanted} />
+      <BulkActions query={wanted} onChange={changes.reload} />
       <Shown resource={jobs}>
         {(page) => (
           <>
@@ -107,13 +111,17 @@ function ChosenJobs({ jobs }: { jobs: readonly Job[] }) {
 }
 
 /** What can be done to all jobs that match the filter, with their number. */
-function BulkActions({ query }: { query: JobQuery }) {
+function BulkActions({ query, onChange }: { query: JobQuery; onChange: () => void }) {
   const isSlow = [query.since, query.until, query.error].some((value) => value !== undefined);
   const count = useResource<{ count: number }>(
     withQuery('/api/admin/activity-jobs/count', query),
     isSlow ? [] : ['jobs'],
     isSlow ? COUNT_EVERY_MS : undefined,
   );
+  const changed = () => {
+    count.reload();
+    onChange();
+  };
   const matching = count.data?.count ?? 0;
   const isFinished = query.status === 'failed' || query.status === 'done';
   return (
@@ -131,14 +139,14 @@ function BulkActions({ query }: { query: JobQuery }) {
       {mayChange() && matching > 0 && query.status !== undefined && (
         <span class="actions">
           {isFinished && (
-            <button type="button" onClick={() => retryMatching(query).then(count.reload)}>
+            <button type="button" onClick={() => retryMatching(query).then(changed)}>
               Retry all
             </button>
           )}
-          <button type="button" onClick={() => forceMatching(query).then(count.reload)}>
+          <button type="button" onClick={() => forceMatching(query).then(changed)}>
             Force re-fetch all
           </button>
-          <button type="button" class="danger" onClick={() => deleteMatching(query).then(count.reload)}>
+          <button type="button" class="danger" onClick={() => deleteMatching(query).then(changed)}>
             Delete all
           </button>
         </span>

@@ -52,7 +52,7 @@ export function adminJobChangeRoutes(deps: {
       handle: async ({ query: { olderThan, ...filter } }) => {
         const olderThanMs = olderThan === undefined ? undefined : olderThan * HOUR_MS;
         const note = await noteOf(filter, {});
-        const deleted = await deleteJobs(deps, { ...filter, olderThanMs }, stopping);
+        const deleted = await deleteJobs(deps, { ...filter, olderThanMs }, { signal: stopping });
         mustHaveEnded('deleted');
         return { status: 200, body: { deleted }, audit: { ...note, detail: { deleted } } };
       },
