@@ -727,7 +727,7 @@ CREATE TABLE bulk_change (
   stepped_at timestamp with time zone DEFAULT sync_now() NOT NULL,
   finished_at timestamp with time zone,
   CONSTRAINT bulk_change_pkey PRIMARY KEY (id),
-  CONSTRAINT bulk_change_action_known CHECK (action = ANY (ARRAY['retry'::text, 'force'::text, 'delete'::text])),
+  CONSTRAINT bulk_change_action_known CHECK (action = ANY (ARRAY['retry'::text, 'force'::text, 'delete'::text, 'replay'::text])),
   CONSTRAINT bulk_change_state_known CHECK (state = ANY (ARRAY['running'::text, 'finished'::text, 'cancelled'::text, 'interrupted'::text, 'failed'::text]))
 );
 
@@ -1224,7 +1224,7 @@ COMMENT ON TABLE audit_entry IS 'Changes made through the admin interface.';
 
 COMMENT ON TABLE browser_session IS 'Browsers that are signed in. Signing out removes the row.';
 
-COMMENT ON TABLE bulk_change IS 'Changes of many jobs that run in the background, the newest hundred.';
+COMMENT ON TABLE bulk_change IS 'Changes of many jobs, and replays of many deliveries, that run in the background; the newest hundred.';
 
 COMMENT ON TABLE change IS 'What the application must know, in commit order: one row for each effect.';
 

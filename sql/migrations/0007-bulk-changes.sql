@@ -2,11 +2,11 @@
 
 CREATE TABLE bulk_change (
   id           bigint      GENERATED ALWAYS AS IDENTITY CONSTRAINT bulk_change_pkey PRIMARY KEY,
-  action       text        NOT NULL CONSTRAINT bulk_change_action_known CHECK (action IN ('retry', 'force', 'delete')),
+  action       text        NOT NULL CONSTRAINT bulk_change_action_known CHECK (action IN ('retry', 'force', 'delete', 'replay')),
   filter       jsonb       NOT NULL, -- as requested
   athlete_id   bigint,               -- whose jobs; null: of several
   requested_by text        NOT NULL,
-  total        integer     NOT NULL, -- jobs that matched at the start
+  total        integer     NOT NULL, -- jobs, or activities of deliveries, that matched at the start
   changed      integer     NOT NULL DEFAULT 0,
   state        text        NOT NULL DEFAULT 'running'
                CONSTRAINT bulk_change_state_known CHECK (state IN ('running', 'finished', 'cancelled', 'interrupted', 'failed')),
@@ -17,4 +17,4 @@ CREATE TABLE bulk_change (
   finished_at  timestamptz
 );
 CREATE INDEX bulk_change_of_athlete ON bulk_change (athlete_id) WHERE athlete_id IS NOT NULL;
-COMMENT ON TABLE bulk_change IS 'Changes of many jobs that run in the background, the newest hundred.';
+COMMENT ON TABLE bulk_change IS 'Changes of many jobs, and replays of many deliveries, that run in the background; the newest hundred.';

@@ -3,13 +3,15 @@ import type { Int64 } from '../domain/int64.ts';
 import type { JobStatus } from '../domain/job.ts';
 import type { Database } from '../infra/database.ts';
 import type { Logger } from '../infra/logger.ts';
-import { addBulkChange, type BulkAction, endBulkChange, stepBulkChange } from '../store/bulk-changes.ts';
+import { addBulkChange, endBulkChange, type JobAction, stepBulkChange } from '../store/bulk-changes.ts';
 import { findFetchJobOfActivity } from '../store/fetch-jobs.ts';
 import type { Requester } from '../store/fetch-requests.ts';
 import { countJobs } from '../store/job-counts.ts';
 import type { JobFilter } from '../store/job-pages.ts';
+import { countReplayable, type EventFilter } from '../store/webhook-events.ts';
 import { deleteJobs } from './delete-jobs.ts';
 import { forceJobs } from './force-jobs.ts';
+import { replayEvents } from './replay-event.ts';
 import { retryJobs } from './retry-jobs.ts';
 
 export interface BulkDependencies {
@@ -20,18 +22,25 @@ export interface BulkDependencies {
   stopping: AbortSignal;
 }
 
-type BulkFilter = JobFilter & { status: JobStatus };
+/** What is changed: jobs, or the activities of deliveries. */
+type Change = { by: Requester } & (
+  | { action: JobAction; filter: JobFilter & { status: JobStatus } }
+  | { action: 'replay'; filter: EventFilter }
+);
 
-/** Starts to change all jobs that match, in the background. @returns its id, its size and whose jobs, if one athlete's */
+/** Starts to change all that match, in the background. @returns its id, its size and whose they are, if one athlete's */
 export async function startBulkChange(
   deps: BulkDependencies,
-  change: { action: BulkAction; filter: BulkFilter; by: Requester },
+  change: Change,
 ): Promise<{ id: Int64; total: number; athleteId: Int64 | undefined }> {
   const { database } = deps;
   const { action, filter, by } = change;
   const job = filter.activityId === undefined ? undefined : await findFetchJobOfActivity(database, filter.activityId);
   const athleteId = filter.athleteId ?? job?.athleteId;
-  const total = await countJobs(database, filter);
+  const total =
+    change.action === 'replay'
+      ? await countReplayable(database, change.filter)
+      : await countJobs(database, change.filter);
   const id = await database.transaction((tx) =>
     addBulkChange(tx, { action, filter: { ...filter }, by, total, athleteId }),
   );
@@ -39,11 +48,7 @@ export async function startBulkChange(
   return { id, total, athleteId };
 }
 
-async function runToEnd(
-  deps: BulkDependencies,
-  id: Int64,
-  change: { action: BulkAction; filter: BulkFilter; by: Requester },
-): Promise<void> {
+async function runToEnd(deps: BulkDependencies, id: Int64, change: Change): Promise<void> {
   const { database, logger, stopping } = deps;
   const cancelled = new AbortController();
   const run = {
@@ -71,9 +76,11 @@ async function runToEnd(
 
 function changeAll(
   deps: BulkDependencies,
-  { action, filter }: { action: BulkAction; filter: BulkFilter },
+  change: Change,
   run: { signal: AbortSignal; by: Requester; onProgress: (changed: number) => Promise<void> },
 ): Promise<number> {
+  if (change.action === 'replay') return replayEvents(deps, change.filter, run);
+  const { action, filter } = change;
   if (action === 'delete') return deleteJobs(deps, filter, run);
   if (action === 'force') return forceJobs(deps, filter, run);
   return retryJobs(deps, { ...filter, status: filter.status === 'done' ? 'done' : 'failed' }, run);

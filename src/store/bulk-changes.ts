@@ -2,12 +2,15 @@ import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 import type { Requester } from './fetch-requests.ts';
 
-export const BULK_ACTIONS = ['retry', 'force', 'delete'] as const;
+/** Of jobs; deliveries are replayed. */
+export const JOB_ACTIONS = ['retry', 'force', 'delete'] as const;
+export type JobAction = (typeof JOB_ACTIONS)[number];
+export const BULK_ACTIONS = [...JOB_ACTIONS, 'replay'] as const;
 export type BulkAction = (typeof BULK_ACTIONS)[number];
 export const BULK_STATES = ['running', 'finished', 'cancelled', 'interrupted', 'failed'] as const;
 export type BulkState = (typeof BULK_STATES)[number];
 
-/** A change of many jobs that runs in the background. */
+/** A change of many jobs, or a replay of many deliveries, that runs in the background. */
 export interface BulkChange {
   id: Int64;
   action: BulkAction;

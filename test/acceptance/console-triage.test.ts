@@ -221,6 +221,26 @@ describe('deliveries', () => {
   });
 });
 
+describe('deliveries that match', () => {
+  it('are replayed together after a confirmation that gives the number, with progress', async () => {
+    rig.simulator.subscribe(`${rig.service.url}/api/provider/webhook`);
+    const ids = [
+      (await rig.simulator.createActivityAndNotify(athleteId)).id,
+      (await rig.simulator.createActivityAndNotify(athleteId)).id,
+    ];
+    for (const id of ids) await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
+    await open('/deliveries');
+    await page.getByLabel('Athlete').fill(athleteId);
+    await press('Filter');
+    await press('Replay all');
+    await page.getByRole('heading', { name: 'Replay 2 activities?' }).waitFor();
+    await confirm('Replay all');
+    await told('Replay 2 activities: started. It continues if you leave.');
+    await page.getByText('2 of 2 changed').waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+  });
+});
+
 describe('a bulk change of more than 500 jobs', () => {
   it('runs in the background with progress, continues on another view, and can be cancelled', async () => {
     const { database } = rig.service;

@@ -75,3 +75,38 @@ describe('the history of a job', () => {
     expect(kindsOf(requests)).toEqual(['request', 'connect']);
   });
 });
+
+describe('POST /api/admin/webhook-events/replay', () => {
+  it('replays of each activity the newest delivery that matches, in the background', async () => {
+    const athleteId = await rig.connectAthlete();
+    const ids: string[] = [];
+    for (let n = 0; n < 3; n += 1) ids.push((await rig.simulator.createActivityAndNotify(athleteId)).id);
+    for (const id of ids) await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
+    const [changed = '', deleted = ''] = ids;
+    const now = Math.floor(Date.now() / 1000);
+    const event = { owner_id: athleteId, event_time: now + 10 };
+    await rig.simulator.deliver({ ...event, object_id: changed, aspect_type: 'update' });
+    rig.simulator.deleteActivity(deleted);
+    await rig.simulator.deliver({ ...event, object_id: deleted, aspect_type: 'delete' });
+    await rig.untilJob(deleted, ({ outcome }) => outcome === 'deleted');
+    await rig.untilJob(changed, ({ status }) => status === 'done');
+    const EVENTS = '/api/admin/webhook-events';
+    expect((await ask(rig, 'GET', `${EVENTS}/count?athleteId=${athleteId}`)).body).toEqual({ activities: 3 });
+    const { status, body } = await ask(rig, 'POST', `${EVENTS}/replay`, { athleteId });
+    expect({ status, body }).toEqual({ status: 202, body: { id: expect.any(String), total: 3 } });
+    const changeOf = async () =>
+      (await ask(rig, 'GET', '/api/admin/job-changes')).body.changes.find(({ id }: { id: string }) => id === body.id);
+    await until(async () => (await changeOf())?.state === 'finished', 'the replay');
+    expect(await changeOf()).toMatchObject({ action: 'replay', changed: 3, total: 3 });
+    // The newest delivery decides: the deleted activity stays deleted, though it was once created.
+    expect(await rig.untilJob(deleted, ({ status }) => status === 'done')).toMatchObject({ outcome: 'deleted' });
+    for (const id of ids.filter((one) => one !== deleted))
+      await rig.untilJob(id, ({ outcome }) => outcome === 'stored');
+    const { id: jobId } = await rig.untilJob(changed, () => true);
+    expect(kindsOf((await historyOf(jobId)).requests)).toEqual(['replay']);
+  });
+
+  it('needs a filter', async () => {
+    expect((await ask(rig, 'POST', '/api/admin/webhook-events/replay', {})).status).toBe(400);
+  });
+});

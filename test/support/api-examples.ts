@@ -74,6 +74,12 @@ export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
     ],
     Deliveries: [
       { method: 'GET', template: '/api/admin/webhook-events', path: '/api/admin/webhook-events?limit=1' },
+      {
+        method: 'GET',
+        template: '/api/admin/webhook-events/count',
+        path: `/api/admin/webhook-events/count?athleteId=${athleteId}`,
+      },
+      { method: 'POST', template: '/api/admin/webhook-events/replay', body: { result: 'stale' } },
       { method: 'GET', template: '/api/admin/webhook-events/{id}', path: `/api/admin/webhook-events/${eventId}` },
       {
         method: 'POST',

@@ -28,7 +28,7 @@ export interface Job {
 /** A change of many jobs that runs in the background. */
 export interface BulkChange {
   id: string;
-  action: 'retry' | 'force' | 'delete';
+  action: 'retry' | 'force' | 'delete' | 'replay';
   total: number;
   changed: number;
   state: 'running' | 'finished' | 'cancelled' | 'interrupted' | 'failed';

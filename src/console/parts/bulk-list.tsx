@@ -9,12 +9,14 @@ import { act } from './messages.tsx';
 import { Age } from './moment.tsx';
 
 const SHOWN_AFTER_END_MS = 600_000;
-const VERBS = { retry: 'Retry', force: 'Re-fetch', delete: 'Delete' };
+const VERBS = { replay: 'Replay', retry: 'Retry', force: 'Re-fetch', delete: 'Delete' };
 
 /** Bulk changes that run in the background or ended a short while ago, with progress. */
-export function BulkList({ changes }: { changes: Resource<{ changes: BulkChange[] }> }) {
+export function BulkList({ changes, of }: { changes: Resource<{ changes: BulkChange[] }>; of: 'jobs' | 'deliveries' }) {
   const shown = (changes.data?.changes ?? []).filter(
-    ({ startedAt, finishedAt }) => now.value - Date.parse(finishedAt ?? startedAt) < SHOWN_AFTER_END_MS,
+    ({ action, startedAt, finishedAt }) =>
+      (action === 'replay') === (of === 'deliveries') &&
+      now.value - Date.parse(finishedAt ?? startedAt) < SHOWN_AFTER_END_MS,
   );
   if (shown.length === 0) return null;
   return (
@@ -33,7 +35,7 @@ export function BulkList({ changes }: { changes: Resource<{ changes: BulkChange[
 
 function BulkItem({ change, onChange }: { change: BulkChange; onChange: () => void }) {
   const { id, action, state, total, changed, startedAt, error } = change;
-  const title = `${VERBS[action]} ${countOf(total, 'job')}`;
+  const title = `${VERBS[action]} ${action === 'replay' ? countOf(total, 'activity', 'activities') : countOf(total, 'job')}`;
   const cancel = async () => {
     await act(
       () => ask('POST', `/api/admin/job-changes/${id}/cancel`),

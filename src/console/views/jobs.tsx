@@ -63,7 +63,7 @@ export function JobsView() {
           ]}
         />
       </div>
-      <BulkList changes={changes} />
+      <BulkList changes={changes} of="jobs" />
       {wanted.status === 'failed' && <ErrorGroupList query={wanted} />}
       <BulkActions query={wanted} onChange={changes.reload} />
       <Shown resource={jobs}>
