@@ -712,6 +712,25 @@ CREATE TABLE browser_session (
   CONSTRAINT browser_session_access_known CHECK (access = ANY (ARRAY['admin'::text, 'read'::text]))
 );
 
+CREATE TABLE bulk_change (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  action text NOT NULL,
+  filter jsonb NOT NULL,
+  athlete_id bigint,
+  requested_by text NOT NULL,
+  total integer NOT NULL,
+  changed integer DEFAULT 0 NOT NULL,
+  state text DEFAULT 'running'::text NOT NULL,
+  cancels boolean DEFAULT false NOT NULL,
+  error text,
+  started_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  stepped_at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  finished_at timestamp with time zone,
+  CONSTRAINT bulk_change_pkey PRIMARY KEY (id),
+  CONSTRAINT bulk_change_action_known CHECK (action = ANY (ARRAY['retry'::text, 'force'::text, 'delete'::text, 'replay'::text])),
+  CONSTRAINT bulk_change_state_known CHECK (state = ANY (ARRAY['running'::text, 'finished'::text, 'cancelled'::text, 'interrupted'::text, 'failed'::text]))
+);
+
 CREATE TABLE change (
   seq bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
   id uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -802,10 +821,11 @@ CREATE TABLE fetch_attempt (
   started_at timestamp with time zone NOT NULL,
   ended_at timestamp with time zone DEFAULT sync_now() NOT NULL,
   result text NOT NULL,
-  error text NOT NULL,
+  error text,
+  outcome fetch_outcome,
   CONSTRAINT fetch_attempt_pkey PRIMARY KEY (id),
   CONSTRAINT fetch_attempt_of_job FOREIGN KEY (job_id) REFERENCES activity_fetch_job(id) ON DELETE CASCADE,
-  CONSTRAINT fetch_attempt_result_known CHECK (result = ANY (ARRAY['retry'::text, 'put_back'::text, 'failed'::text]))
+  CONSTRAINT fetch_attempt_result_known CHECK (result = ANY (ARRAY['done'::text, 'retry'::text, 'put_back'::text, 'failed'::text]))
 );
 
 CREATE TABLE fetch_pause (
@@ -815,6 +835,18 @@ CREATE TABLE fetch_pause (
   note text NOT NULL,
   CONSTRAINT fetch_pause_pkey PRIMARY KEY (reason),
   CONSTRAINT fetch_pause_reason_known CHECK (reason = ANY (ARRAY['all'::text, 'webhook'::text, 'manual'::text, 'polling'::text]))
+);
+
+CREATE TABLE fetch_request (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  job_id bigint NOT NULL,
+  at timestamp with time zone DEFAULT sync_now() NOT NULL,
+  kind text NOT NULL,
+  requested_by text,
+  source bigint,
+  CONSTRAINT fetch_request_pkey PRIMARY KEY (id),
+  CONSTRAINT fetch_request_kind_known CHECK (kind = ANY (ARRAY['request'::text, 'retry'::text, 'replay'::text, 'sync'::text, 'polling'::text, 'connect'::text])),
+  CONSTRAINT fetch_request_of_job FOREIGN KEY (job_id) REFERENCES activity_fetch_job(id) ON DELETE CASCADE
 );
 
 CREATE TABLE history (
@@ -1031,6 +1063,8 @@ CREATE INDEX audit_entry_of_athlete ON public.audit_entry USING btree (athlete_i
 
 CREATE INDEX audit_entry_oldest ON public.audit_entry USING btree (at);
 
+CREATE INDEX bulk_change_of_athlete ON public.bulk_change USING btree (athlete_id) WHERE (athlete_id IS NOT NULL);
+
 CREATE INDEX change_of_activity ON public.change USING btree (activity_id, "position");
 
 CREATE INDEX change_of_athlete ON public.change USING btree (athlete_id, "position");
@@ -1056,6 +1090,8 @@ CREATE INDEX delivery_settled ON public.delivery USING btree (settled_at) WHERE 
 CREATE INDEX delivery_waiting ON public.delivery USING btree (endpoint_id, created_at) WHERE (state = 'waiting'::text);
 
 CREATE INDEX fetch_attempt_of_job ON public.fetch_attempt USING btree (job_id, id);
+
+CREATE INDEX fetch_request_by_job ON public.fetch_request USING btree (job_id, id);
 
 CREATE INDEX job_claim_of_process ON public.job_claim USING btree (process_id);
 
@@ -1188,6 +1224,8 @@ COMMENT ON TABLE audit_entry IS 'Changes made through the admin interface.';
 
 COMMENT ON TABLE browser_session IS 'Browsers that are signed in. Signing out removes the row.';
 
+COMMENT ON TABLE bulk_change IS 'Changes of many jobs, and replays of many deliveries, that run in the background; the newest hundred.';
+
 COMMENT ON TABLE change IS 'What the application must know, in commit order: one row for each effect.';
 
 COMMENT ON TABLE duty IS 'Housekeeping that one process does for all, and who has it.';
@@ -1195,6 +1233,8 @@ COMMENT ON TABLE duty IS 'Housekeeping that one process does for all, and who ha
 COMMENT ON TABLE endpoint IS 'Addresses of the application that changes are sent to.';
 
 COMMENT ON TABLE fetch_pause IS 'Reasons for which nothing is fetched until an operator resumes: who paused them, when and why.';
+
+COMMENT ON TABLE fetch_request IS 'What asked for a fetch besides the provider, whose events are in the ledger.';
 
 COMMENT ON TABLE history IS 'Runs, waits and drift by the minute, for charts.';
 

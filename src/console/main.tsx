@@ -4,6 +4,7 @@ import { ask } from './api/client.ts';
 import { App } from './app.tsx';
 import { startClock } from './clock.ts';
 import { startLive } from './live.ts';
+import { Keyboard } from './parts/keyboard.tsx';
 import { startRouter } from './router.tsx';
 import { access } from './session.ts';
 
@@ -12,7 +13,13 @@ const RETRY_MS = 3000;
 startClock();
 startRouter();
 startLive();
-render(<App />, document.getElementById('console') as HTMLElement);
+render(
+  <>
+    <App />
+    <Keyboard />
+  </>,
+  document.getElementById('console') as HTMLElement,
+);
 askWhoLooks();
 
 // A 401 shows the sign-in; after anything else the request is repeated.

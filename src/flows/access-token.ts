@@ -7,7 +7,7 @@ import type { SecretBox } from '../infra/secret-box.ts';
 import type { Provider } from '../provider/client.ts';
 import { ProviderError } from '../provider/errors.ts';
 import type { TokenAnswer } from '../provider/schemas.ts';
-import { reopenJobs } from '../queue/requests.ts';
+
 import {
   findTokens,
   lockTokens,
@@ -16,7 +16,8 @@ import {
   saveTokens,
   setAthleteState,
 } from '../store/athletes.ts';
-import { findJobsRefusedForAthlete, lockJobsOfAthlete } from '../store/fetch-jobs.ts';
+import { lockJobsOfAthlete } from '../store/fetch-jobs.ts';
+import { reopenRefused } from './reopen-refused.ts';
 
 /** The athlete must reconnect: not connected, or the provider refuses to refresh their token. */
 export class ReconnectError extends Error {
@@ -145,7 +146,7 @@ async function saveLate(
     await lockJobsOfAthlete(tx, athleteId);
     const refused = await replaceTokens(tx, athleteId, isSpent, pair.sealed);
     // Another process used the spent one in between, and was refused.
-    if (refused) await reopenJobs(deps.boss, tx, await findJobsRefusedForAthlete(tx, athleteId));
+    if (refused) await reopenRefused(deps.boss, tx, athleteId);
   };
   await retryWhileUnavailable(() => deps.database.transaction(save), { until: performance.now() + SAVE_FOR_MS });
   return pair.accessToken;

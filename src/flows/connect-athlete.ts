@@ -6,12 +6,12 @@ import type { Logger } from '../infra/logger.ts';
 import { notify } from '../infra/notify.ts';
 import type { SecretBox } from '../infra/secret-box.ts';
 import { nameOf, type Provider } from '../provider/client.ts';
-import { reopenJobs } from '../queue/requests.ts';
 import { lockTokens, saveAthlete } from '../store/athletes.ts';
-import { findJobsRefusedForAthlete, lockJobsOfAthlete } from '../store/fetch-jobs.ts';
+import { lockJobsOfAthlete } from '../store/fetch-jobs.ts';
 import { useOauthState } from '../store/oauth-states.ts';
 import { visitAtOnce } from '../store/polling-sweeps.ts';
 import { sealTokens } from './access-token.ts';
+import { reopenRefused } from './reopen-refused.ts';
 
 /** The callback cannot be accepted: a forged or old state, or an answer without an athlete. */
 export class ConnectError extends Error {
@@ -154,7 +154,7 @@ export function createConnectAthlete(deps: {
         await notify(tx, 'athlete');
         if (!scopeSuffices) return 0;
         await visitAtOnce(tx, athleteId);
-        return reopenJobs(deps.boss, tx, await findJobsRefusedForAthlete(tx, athleteId));
+        return reopenRefused(deps.boss, tx, athleteId);
       });
       deps.logger.info('athlete connected', { component: 'connect', athleteId, scope, reopenedJobs: reopened });
       return { athleteId, name, scopeSuffices, link };

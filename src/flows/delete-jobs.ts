@@ -6,8 +6,8 @@ import type { Database, Queryable } from '../infra/database.ts';
 import { notify } from '../infra/notify.ts';
 import { databaseTime } from '../store/database-time.ts';
 import { deleteFetchJobRows, lockFetchJobs, readFetchJobs } from '../store/fetch-jobs.ts';
-import type { JobFilter } from '../store/job-pages.ts';
-import { changeJobsInBatches } from './job-batches.ts';
+import { type JobFilter, keepMatching } from '../store/job-pages.ts';
+import { type BatchRun, changeJobsInBatches } from './job-batches.ts';
 
 interface Dependencies {
   database: Database;
@@ -17,21 +17,21 @@ interface Dependencies {
 /**
  * Deletes all jobs that match. The result of a running one is then discarded: its job no longer exists.
  * @param filter.olderThanMs only jobs that were last updated longer ago
- * @param signal stops between two batches
+ * @param run.signal stops between two batches
  * @returns how many
  */
 export async function deleteJobs(
   deps: Dependencies,
   filter: JobFilter & { status: JobStatus; olderThanMs?: number | undefined },
-  signal: AbortSignal,
+  run: BatchRun,
 ): Promise<number> {
   const now = await databaseTime(deps.database);
   const before = filter.olderThanMs === undefined ? undefined : new Date(now.getTime() - filter.olderThanMs);
   return changeJobsInBatches(
     deps.database,
     { ...filter, requestedBefore: before },
-    (tx, ids) => deleteBatch(deps.boss, tx, ids, filter.status, before),
-    { signal },
+    (tx, ids) => deleteBatch(deps.boss, tx, ids, filter, before),
+    run,
   );
 }
 
@@ -48,12 +48,12 @@ async function deleteBatch(
   boss: PgBoss,
   tx: Queryable,
   ids: Int64[],
-  status: JobStatus,
+  filter: JobFilter & { status: JobStatus },
   before: Date | undefined,
 ): Promise<number> {
   await lockFetchJobs(tx, ids);
-  const jobs = await readFetchJobs(tx, ids);
-  const fitting = jobs.filter((job) => job.status === status && (!before || job.updatedAt < before));
+  const jobs = await readFetchJobs(tx, await keepMatching(tx, ids, filter));
+  const fitting = jobs.filter((job) => job.status === filter.status && (!before || job.updatedAt < before));
   return deleteLocked(
     boss,
     tx,

@@ -2,7 +2,9 @@ import type { PgBoss } from 'pg-boss';
 import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import { type RequestResult, requestFetches } from '../queue/requests.ts';
-import { findEvent, type WebhookEventRow } from '../store/webhook-events.ts';
+import { type Requester, recordRequests } from '../store/fetch-requests.ts';
+import { type EventFilter, findEvent, listReplayable, type WebhookEventRow } from '../store/webhook-events.ts';
+import type { BatchRun } from './job-batches.ts';
 
 /**
  * Repeats what a delivery in the ledger requested: fetches the activity even if it is stored or, for
@@ -12,6 +14,7 @@ import { findEvent, type WebhookEventRow } from '../store/webhook-events.ts';
 export async function replayEvent(
   deps: { database: Database; boss: PgBoss },
   id: Int64,
+  by?: Requester,
 ): Promise<RequestResult | undefined> {
   return deps.database.transaction(async (tx) => {
     const event = await findEvent(tx, id);
@@ -26,8 +29,32 @@ export async function replayEvent(
         ...(event.aspect === 'delete' ? { eventTime: await newestEventTime(tx, event) } : {}),
       },
     ]);
+    if (result) await recordRequests(tx, [result.jobId], { kind: 'replay', by, source: id });
     return result;
   });
+}
+
+const BATCH = 100;
+
+/**
+ * Replays of each activity the newest delivery that matches: an older one says nothing that this one does not.
+ * @returns how many
+ */
+export async function replayEvents(
+  deps: { database: Database; boss: PgBoss },
+  filter: EventFilter,
+  run: BatchRun & { by: Requester },
+): Promise<number> {
+  let replayed = 0;
+  let last: Int64 = '0';
+  while (!run.signal.aborted) {
+    const batch = await listReplayable(deps.database, filter, last, BATCH);
+    if (batch.length === 0) break;
+    for (const { id } of batch) if (await replayEvent(deps, id, run.by)) replayed += 1;
+    await run.onProgress?.(replayed);
+    last = batch.at(-1)?.activityId ?? last;
+  }
+  return replayed;
 }
 
 // A request without an event time never turns a waiting fetch into a deletion: it needs one that is not older than the

@@ -4,6 +4,7 @@ import type { Database } from '../infra/database.ts';
 import { requestFetches } from '../queue/requests.ts';
 import { findOwner } from '../store/activities.ts';
 import { type FetchJob, findFetchJobOfActivity } from '../store/fetch-jobs.ts';
+import { type Requester, recordRequests } from '../store/fetch-requests.ts';
 import { keepFromSyncs } from '../store/sync-items.ts';
 
 /** The activity already has a job for another athlete, or is stored as theirs. */
@@ -20,6 +21,7 @@ export class OtherAthleteError extends Error {
 export async function requestJob(
   deps: { database: Database; boss: PgBoss },
   request: FetchRequest,
+  by?: Requester,
 ): Promise<{ job: FetchJob; joined: boolean }> {
   return deps.database.transaction(async (tx) => {
     const standing = await findFetchJobOfActivity(tx, request.activityId);
@@ -34,6 +36,7 @@ export async function requestJob(
     await requestFetches(deps.boss, tx, [request]);
     const job = (await findFetchJobOfActivity(tx, request.activityId)) as FetchJob;
     await keepFromSyncs(tx, job.id);
+    await recordRequests(tx, [job.id], { kind: 'request', by });
     return { job, joined: standing?.status === 'pending' || standing?.status === 'working' };
   });
 }

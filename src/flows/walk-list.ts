@@ -6,6 +6,7 @@ import type { Logger } from '../infra/logger.ts';
 import type { Metrics } from '../infra/metrics.ts';
 import { PER_PAGE } from '../provider/client.ts';
 import { requestFetches } from '../queue/requests.ts';
+import { recordRequests } from '../store/fetch-requests.ts';
 import {
   endVisit,
   keepVisit,
@@ -81,10 +82,15 @@ async function takePage(
       : await syncPage(tx, step, page);
   const { fetches, items = [], listed, isOver, knownInARow } = decision;
   await settlePage(tx, step, { pages: 1, listed, queued: fetches.length, athletesListed: isOver ? 1 : 0 });
-  await requestFetches(
+  const requested = await requestFetches(
     deps.boss,
     tx,
     fetches.map((fetch) => ({ ...fetch, athleteId: step.athleteId, reason: step.kind })),
+  );
+  await recordRequests(
+    tx,
+    requested.map(({ jobId }) => jobId),
+    step.kind === 'polling' ? { kind: 'polling' } : { kind: 'sync', source: step.walkId },
   );
   await addSyncItems(tx, step.walkId, items);
   await (isOver ? endVisit(tx, step) : keepVisit(tx, step, page.next, knownInARow));

@@ -22,12 +22,14 @@ import { adminApiTokenRoutes } from './routes/admin-api-tokens.ts';
 import { adminAthleteRoutes } from './routes/admin-athletes.ts';
 import { adminAuditRoutes } from './routes/admin-audit.ts';
 import { adminBudgetRoutes } from './routes/admin-budget.ts';
+import { adminBulkChangeRoutes } from './routes/admin-bulk-changes.ts';
 import { adminEndpointRoutes } from './routes/admin-endpoints.ts';
 import { adminEventRoutes } from './routes/admin-events.ts';
 import { adminFetchingRoutes } from './routes/admin-fetching.ts';
 import { adminJobChangeRoutes } from './routes/admin-job-changes.ts';
 import { adminJobRoutes } from './routes/admin-jobs.ts';
 import { adminOverviewRoutes } from './routes/admin-overview.ts';
+import { adminSearchRoutes } from './routes/admin-search.ts';
 import { adminSessionRoutes } from './routes/admin-session.ts';
 import { adminWebhookEventRoutes } from './routes/admin-webhook-events.ts';
 import type { SignIn } from './sign-in.ts';
@@ -74,6 +76,7 @@ export function createAdminApi(deps: {
   });
   const routes: Route[] = [
     ...adminJobChangeRoutes({ database, boss, stopping: stopping.signal }),
+    ...adminBulkChangeRoutes({ ...deps, stopping: stopping.signal }),
     ...adminJobRoutes({ database, boss, readCounts }),
     ...adminAthleteRoutes(deps),
     ...adminActivityRoutes({ database }),
@@ -82,6 +85,7 @@ export function createAdminApi(deps: {
     ...adminOverviewRoutes({ ...deps, readCounts }),
     ...adminFetchingRoutes({ ...deps, readCounts }),
     ...adminEventRoutes({ stream }),
+    ...adminSearchRoutes({ database }),
     ...adminAuditRoutes({ database }),
     ...adminApiTokenRoutes({ database }),
     ...adminEndpointRoutes({ database }),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { OUTCOMES, REASONS, STATUSES } from '../domain/job.ts';
 import type { JobCounts } from '../store/job-counts.ts';
-import { timeOut } from './query-fields.ts';
+import { time, timeOut } from './query-fields.ts';
 import { int64, int64Out } from './route.ts';
 
 /** An ActivityFetchJob in an answer: the documented fields, and the outcome. */
@@ -26,6 +26,14 @@ export const jobFilterFields = {
   athleteId: int64.optional(),
   activityId: int64.optional(),
   reason: z.enum(REASONS).optional(),
+  since: time.optional().meta({ description: 'Last changed at or after' }),
+  until: time.optional().meta({ description: 'Last changed before' }),
+  error: z
+    .string()
+    .min(1)
+    .max(500)
+    .optional()
+    .meta({ description: 'Part of the last error; a number of four digits or more, and …, stand for any such number' }),
 };
 
 export const jobPath = z.object({ id: int64 });

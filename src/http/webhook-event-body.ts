@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { ASPECTS, OUTCOMES, STATUSES } from '../domain/job.ts';
 import { LEDGER_RESULTS } from '../store/webhook-events.ts';
-import { timeOut } from './query-fields.ts';
-import { int64Out } from './route.ts';
+import { time, timeOut } from './query-fields.ts';
+import { int64, int64Out } from './route.ts';
 
 /** An event of the ledger in an answer. */
 export const deliveryOut = z.strictObject({
@@ -35,3 +35,12 @@ export const ledgerEntryOut = z.strictObject({
     .nullable()
     .meta({ description: 'The activity’s job as it is now; null when it has been deleted' }),
 });
+
+/** Which deliveries a list or a replay is about. */
+export const eventFilterFields = {
+  athleteId: int64.optional(),
+  activityId: int64.optional(),
+  result: z.enum(LEDGER_RESULTS).optional(),
+  since: time.optional().meta({ description: 'Received at or after' }),
+  until: time.optional().meta({ description: 'Received before' }),
+};

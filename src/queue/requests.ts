@@ -57,10 +57,10 @@ export async function addRequests(
 
 /**
  * Re-opens finished requests: same ActivityFetchJob, a new pg-boss job, attempts 0. Athletes are locked first.
- * @returns how many
+ * @returns those that were finished
  */
-export async function reopenJobs(boss: PgBoss, tx: Queryable, jobIds: readonly Int64[]): Promise<number> {
-  if (jobIds.length === 0) return 0;
+export async function reopenJobs(boss: PgBoss, tx: Queryable, jobIds: readonly Int64[]): Promise<Int64[]> {
+  if (jobIds.length === 0) return [];
   const owners = await tx.query<{ athlete_id: string }>(
     'SELECT DISTINCT athlete_id FROM activity_fetch_job WHERE id = ANY ($1::bigint[])',
     [jobIds],
@@ -81,7 +81,7 @@ export async function reopenJobs(boss: PgBoss, tx: Queryable, jobIds: readonly I
     tx,
     rows.map((row) => ({ ...toPlace(row), replaces: row.old_boss_job_id })),
   );
-  return rows.length;
+  return rows.map((row) => row.id);
 }
 
 /** A pg-boss job to insert, or to move to another lane. */

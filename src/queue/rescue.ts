@@ -171,10 +171,11 @@ async function endExpired(boss: PgBoss, tx: Queryable, { id, athlete_id }: Expir
   const [row] = await tx.query<ExpiredRow>(`${EXPIRED} AND r.id = $1 FOR UPDATE OF r`, [id]);
   if (!row) return false; // requested again, or deleted, in the meantime
   await tx.query(`UPDATE activity_fetch_job SET outcome = 'exhausted' WHERE id = $1`, [id]);
-  await tx.query('INSERT INTO fetch_attempt (job_id, started_at, result, error) VALUES ($1, $2, $3, $4)', [
+  await tx.query('INSERT INTO fetch_attempt (job_id, started_at, result, outcome, error) VALUES ($1, $2, $3, $4, $5)', [
     id,
     row.started_at,
     'failed',
+    'exhausted',
     row.error,
   ]);
   if (row.moved) await reopenJobs(boss, tx, [id]);

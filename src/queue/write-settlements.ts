@@ -217,7 +217,7 @@ async function scheduleRetry(boss: PgBoss, tx: Queryable, one: Settling, delayMs
   );
 }
 
-/** Writes outcomes, attempts and cooldowns, and forgets the claims. */
+/** Writes outcomes, runs and cooldowns, and forgets the claims. */
 async function endRequests({ cooldownMs }: Dependencies, tx: Queryable, settling: readonly Settling[]): Promise<void> {
   const endOfCooldownMs = ({ lastCall }: Settlement): number | null => {
     if (lastCall === undefined) return null;
@@ -231,7 +231,7 @@ async function endRequests({ cooldownMs }: Dependencies, tx: Queryable, settling
     settling.map(({ settlement }) => endOfCooldownMs(settlement)),
     settling.map(({ run }) => run.startedAt),
     settling.map((one) => {
-      if (errorOf(one) === undefined) return null;
+      if (errorOf(one) === undefined) return 'done';
       return outcomeOf(one) !== undefined ? 'failed' : one.settlement.kind === 'retry' ? 'retry' : 'put_back';
     }),
     settling.map((one) => errorOf(one) ?? null),
@@ -254,8 +254,8 @@ const END_REQUESTS = `
     FROM (SELECT s.*, sync_clock() + s.cooldown_ms * interval '1 ms' AS until FROM s WHERE s.cooldown_ms IS NOT NULL) s
     WHERE a.athlete_id = s.athlete_id AND a.athlete_id = ANY ($3::bigint[])
   )
-  INSERT INTO fetch_attempt (job_id, started_at, result, error)
-  SELECT s.job_id, s.started_at, s.result, s.error FROM s WHERE s.result IS NOT NULL`;
+  INSERT INTO fetch_attempt (job_id, started_at, result, outcome, error)
+  SELECT s.job_id, s.started_at, s.result, s.outcome::fetch_outcome, s.error FROM s`;
 
 async function storeActivities({ boss }: Dependencies, tx: Queryable, settling: readonly Settling[]): Promise<void> {
   const toSave = settling.flatMap(({ run, settlement }): ActivityToSave[] =>

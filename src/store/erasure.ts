@@ -42,6 +42,7 @@ export async function eraseAthleteRows(
     [athleteId],
   );
   await tx.query('DELETE FROM webhook_event WHERE owner_id = $1', [athleteId]);
+  await tx.query('DELETE FROM bulk_change WHERE athlete_id = $1', [athleteId]);
   await forgetAthleteInAudit(tx, athleteId);
   // One change is left: athlete.disconnected. None of the others is sent any more.
   await tx.query(`DELETE FROM change WHERE athlete_id = $1 AND type <> 'athlete.disconnected'`, [athleteId]);

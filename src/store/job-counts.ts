@@ -1,6 +1,6 @@
 import { type JobStatus, type Outcome, REASONS, type Reason } from '../domain/job.ts';
 import type { Queryable } from '../infra/database.ts';
-import { type JobFilter, outcomesOf } from './job-pages.ts';
+import { conditionsOf, type JobFilter, outcomesOf } from './job-pages.ts';
 
 /** How many jobs have each status. */
 export type JobCounts = Record<JobStatus, number>;
@@ -45,24 +45,22 @@ export function sumCounts(counts: JobCountsByReason, reasons: readonly Reason[] 
 
 /** How many jobs match a filter. */
 export async function countJobs(database: Queryable, filter: JobFilter): Promise<number> {
-  if (filter.athleteId === undefined && filter.activityId === undefined) {
+  const { athleteId, activityId, since, until, error } = filter;
+  if ([athleteId, activityId, since, until, error].every((value) => value === undefined)) {
     const counts = sumCounts(await countJobsByReason(database), filter.reason ? [filter.reason] : REASONS);
     return filter.status ? counts[filter.status] : counts.pending + counts.working + counts.done + counts.failed;
   }
   const running = 'r.activity_id = ANY (ARRAY(SELECT f.activity_id FROM fetch_queue() f WHERE f.running))';
   const outcomes = outcomesOf(filter.status);
+  const { values, conditions } = conditionsOf(filter);
+  const ended = values.push(outcomes.filter((outcome) => outcome !== null));
+  const isOpen = values.push(outcomes.includes(null));
+  conditions.push(`(r.outcome = ANY ($${ended}::fetch_outcome[]) OR r.outcome IS NULL AND $${isOpen})`);
+  if (filter.status === 'working') conditions.push(running);
+  if (filter.status === 'pending') conditions.push(`NOT ${running}`);
   const [row] = await database.query<{ jobs: number }>(
-    `SELECT count(*)::int AS jobs FROM activity_fetch_job r
-     WHERE ($1::bigint IS NULL OR r.athlete_id = $1) AND ($2::bigint IS NULL OR r.activity_id = $2) AND ($3::text IS NULL OR r.reason = $3)
-       AND (r.outcome = ANY ($4::fetch_outcome[]) OR r.outcome IS NULL AND $5)
-       ${filter.status === 'working' ? `AND ${running}` : filter.status === 'pending' ? `AND NOT ${running}` : ''}`,
-    [
-      filter.athleteId ?? null,
-      filter.activityId ?? null,
-      filter.reason ?? null,
-      outcomes.filter((outcome) => outcome !== null),
-      outcomes.includes(null),
-    ],
+    `SELECT count(*)::int AS jobs FROM activity_fetch_job r WHERE ${conditions.join(' AND ')}`,
+    values,
   );
   return row?.jobs ?? 0;
 }

@@ -18,6 +18,11 @@ export interface JobFilter {
   reason?: Reason | undefined;
   /** Last requested before then. */
   requestedBefore?: Date | undefined;
+  /** Last changed at or after, and before. */
+  since?: Date | undefined;
+  until?: Date | undefined;
+  /** Part of the last error, in either case; a number of four digits or more stands for any. */
+  error?: string | undefined;
 }
 
 /** The outcomes that make up a status; null is the outcome of an open job. */
@@ -39,20 +44,50 @@ export async function listJobIds(
   beforeId: Int64 | undefined,
   atMost: number,
 ): Promise<Int64[]> {
-  const values: unknown[] = [];
-  const conditions: string[] = [];
-  const add = (condition: string, value: unknown) => {
-    if (value === undefined) return;
-    values.push(value);
-    conditions.push(`${condition} $${values.length}`);
-  };
-  add('r.athlete_id =', filter.athleteId);
-  add('r.activity_id =', filter.activityId);
-  add('r.reason =', filter.reason);
+  const { values, conditions, add } = conditionsOf(filter);
   add('r.requested_at <', filter.requestedBefore);
   add('r.id <', beforeId);
   const rows = await database.query<{ id: string }>(pageOf(filter, conditions, Math.trunc(atMost)), values);
   return rows.map((row) => row.id);
+}
+
+/** Which of these jobs have the time and the error that a filter names; all of them where it names neither. */
+export async function keepMatching(tx: Queryable, ids: readonly Int64[], filter: JobFilter): Promise<Int64[]> {
+  const { values, conditions } = conditionsOf(filter);
+  values.push(ids);
+  const rows = await tx.query<{ id: string }>(
+    `SELECT r.id FROM activity_fetch_job r WHERE ${[...conditions, `r.id = ANY ($${values.length}::bigint[])`].join(' AND ')}`,
+    values,
+  );
+  return rows.map((row) => row.id);
+}
+
+/** The conditions of a filter besides its status, with their values. */
+export function conditionsOf(filter: JobFilter) {
+  const values: unknown[] = [];
+  const conditions: string[] = [];
+  const bind = (value: unknown) => `$${values.push(value)}`;
+  const add = (condition: string, value: unknown) => {
+    if (value !== undefined) conditions.push(`${condition} ${bind(value)}`);
+  };
+  add('r.athlete_id =', filter.athleteId);
+  add('r.activity_id =', filter.activityId);
+  add('r.reason =', filter.reason);
+  const ofQueue: string[] = [];
+  if (filter.since) ofQueue.push(`greatest(r.requested_at, f.changed_on) >= ${bind(filter.since)}`);
+  if (filter.until) ofQueue.push(`greatest(r.requested_at, f.changed_on) < ${bind(filter.until)}`);
+  if (filter.error !== undefined)
+    ofQueue.push(`strpos(lower(${kindOfError('f.error')}), lower(${kindOfError(`${bind(filter.error)}::text`)})) > 0`);
+  if (ofQueue.length > 0)
+    conditions.push(
+      `EXISTS (SELECT FROM fetch_queue() f WHERE f.boss_job_id = r.boss_job_id AND ${ofQueue.join(' AND ')})`,
+    );
+  return { values, conditions, add };
+}
+
+/** An error without what differs between jobs that fail alike: ids and milliseconds. A status of HTTP has three digits. */
+export function kindOfError(sql: string): string {
+  return `regexp_replace(${sql}, '[0-9]{4,}', '…', 'g')`;
 }
 
 const RUNNING = 'SELECT f.activity_id FROM fetch_queue() f WHERE f.running';

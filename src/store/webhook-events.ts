@@ -79,6 +79,21 @@ export async function listEvents(
   before: { at: string; id: Int64 } | undefined,
   atMost: number,
 ): Promise<LedgerRow[]> {
+  const { values, conditions } = conditionsOf(filter);
+  if (before) {
+    values.push(before.at, before.id);
+    conditions.push(`(w.received_at, w.id) < ($${values.length - 1}::timestamptz, $${values.length}::bigint)`);
+  }
+  return database.query<LedgerRow>(
+    `SELECT ${EVENT}, to_char(w.received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '_' || w.id AS cursor, ${JOB} AS job
+     FROM (SELECT w.* FROM webhook_event w WHERE ${conditions.join(' AND ')} ORDER BY w.received_at DESC, w.id DESC LIMIT ${Math.trunc(atMost)}) w
+     ${JOINED}
+     ORDER BY w.received_at DESC, w.id DESC`,
+    values,
+  );
+}
+
+function conditionsOf(filter: EventFilter): { values: unknown[]; conditions: string[] } {
   const values: unknown[] = [];
   const conditions = ['true'];
   const add = (condition: (value: string) => string, value: unknown) => {
@@ -92,15 +107,32 @@ export async function listEvents(
   if (filter.result) conditions.push(`w.result = '${filter.result}'`);
   add((value) => `w.received_at >= ${value}`, filter.since);
   add((value) => `w.received_at < ${value}`, filter.until);
-  if (before) {
-    values.push(before.at, before.id);
-    conditions.push(`(w.received_at, w.id) < ($${values.length - 1}::timestamptz, $${values.length}::bigint)`);
-  }
-  return database.query<LedgerRow>(
-    `SELECT ${EVENT}, to_char(w.received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '_' || w.id AS cursor, ${JOB} AS job
-     FROM (SELECT w.* FROM webhook_event w WHERE ${conditions.join(' AND ')} ORDER BY w.received_at DESC, w.id DESC LIMIT ${Math.trunc(atMost)}) w
-     ${JOINED}
-     ORDER BY w.received_at DESC, w.id DESC`,
+  return { values, conditions };
+}
+
+/** How many activities have a delivery that matches. */
+export async function countReplayable(database: Queryable, filter: EventFilter): Promise<number> {
+  const { values, conditions } = conditionsOf(filter);
+  const [row] = await database.query<{ activities: number }>(
+    `SELECT count(DISTINCT w.object_id)::int AS activities FROM webhook_event w WHERE w.object_type = 'activity' AND ${conditions.join(' AND ')}`,
+    values,
+  );
+  return row?.activities ?? 0;
+}
+
+/** The newest delivery that matches of each activity, in order of the activities. @param afterId the last one of the batch before */
+export async function listReplayable(
+  database: Queryable,
+  filter: EventFilter,
+  afterId: Int64,
+  limit: number,
+): Promise<{ id: Int64; activityId: Int64 }[]> {
+  const { values, conditions } = conditionsOf(filter);
+  values.push(afterId, limit);
+  return database.query(
+    `SELECT DISTINCT ON (w.object_id) w.id, w.object_id AS "activityId" FROM webhook_event w
+     WHERE w.object_type = 'activity' AND w.object_id > $${values.length - 1}::bigint AND ${conditions.join(' AND ')}
+     ORDER BY w.object_id, w.event_time DESC, w.id DESC LIMIT $${values.length}`,
     values,
   );
 }

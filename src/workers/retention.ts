@@ -59,7 +59,7 @@ export class Retention {
     const removed: Record<string, number> = {};
     const signal = this.#stopping.signal;
     for (const status of ['done', 'failed'] as const)
-      removed[`${status} jobs`] = await deleteJobs(this.#options, { status, olderThanMs: days * DAY_MS }, signal);
+      removed[`${status} jobs`] = await deleteJobs(this.#options, { status, olderThanMs: days * DAY_MS }, { signal });
     const now = (await databaseTime(database)).getTime();
     const before = new Date(now - days * DAY_MS);
     for (const what of KEPT_FOR_A_TIME)

@@ -30,7 +30,7 @@ const READ = `
     (SELECT coalesce(json_agg(json_build_object('activityId', r.activity_id::text, 'athleteId', r.athlete_id::text, 'isOpen', r.outcome IS NULL,
        'waiting', coalesce(f.waiting, false), 'running', coalesce(f.running, false), 'attempts', f.attempts, 'processId', c.process_id, 'hasMoved', coalesce(c.version <> r.version, false),
        'hasDueLane', EXISTS (SELECT FROM lane l WHERE l.lane = f.lane AND l.athlete_id = r.athlete_id AND l.due_at <= greatest(f.start_after, sync_now() + interval '25 ms')),
-       'failures', (SELECT count(*) FROM fetch_attempt a WHERE a.job_id = r.id))), '[]')
+       'failures', (SELECT count(*) FROM fetch_attempt a WHERE a.job_id = r.id AND a.result <> 'done'))), '[]')
      FROM activity_fetch_job r LEFT JOIN fetch_queue() f ON f.boss_job_id = r.boss_job_id LEFT JOIN job_claim c ON c.boss_job_id = f.boss_job_id) AS requests,
     (SELECT count(*)::int FROM fetch_queue() f WHERE NOT EXISTS (SELECT FROM activity_fetch_job r WHERE r.boss_job_id = f.boss_job_id)) AS orphans,
     (SELECT coalesce(json_agg(json_build_object('activityId', activity_id::text, 'athleteId', athlete_id::text, 'name', name)), '[]') FROM activity) AS activities,

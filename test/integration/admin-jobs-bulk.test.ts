@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { requestFetches } from '../../src/queue/requests.ts';
 import { ask } from '../support/admin.ts';
 import { finishJob } from '../support/finish-job.ts';
+import { putJobs } from '../support/put-jobs.ts';
 import { request } from '../support/requests.ts';
 import { type Rig, startRig } from '../support/service.ts';
 import { until } from '../support/until.ts';
@@ -57,6 +58,43 @@ describe('DELETE /api/admin/activity-jobs', () => {
       `SELECT FROM pgboss.job WHERE name = 'activity-fetch' AND group_id = '41'`,
     );
     expect(bossJobs).toEqual([]);
+  });
+
+  it('deletes only jobs that failed with the error and in the time of the filter', async () => {
+    const athleteId = '44';
+    const make = async (error: string, daysAgo = 0) => {
+      const { body } = await create({ activityId: newId(), athleteId });
+      await finishJob(rig, body.id, 'notFound', daysAgo);
+      await rig.service.database.query(
+        `UPDATE pgboss.job SET output = jsonb_build_object('message', $2::text)
+         WHERE name = 'activity-fetch' AND id = (SELECT boss_job_id FROM activity_fetch_job WHERE id = $1)`,
+        [body.id, error],
+      );
+      return body.id as string;
+    };
+    const call = (id: number) => `GET /api/v3/activities/${id}: the provider`;
+    const [reset, timeout, old, gone] = [
+      await make(`${call(12345)} did not answer within 10012 ms`),
+      await make(`${call(98765)} did not answer within 10999 ms`),
+      await make(`${call(98766)} did not answer within 10001 ms`, 3),
+      await make(`${call(12346)} answered HTTP 404`),
+    ];
+    const { body } = await ask(rig, 'GET', `${JOBS}/errors?athleteId=${athleteId}`);
+    expect(body).toEqual({
+      groups: [
+        { error: 'the provider did not answer within … ms', jobs: 3, newestAt: expect.any(String), newestJobId: old },
+        { error: 'the provider answered HTTP 404', jobs: 1, newestAt: expect.any(String), newestJobId: gone },
+      ],
+      jobs: 4,
+      isWhole: true,
+    });
+    const since = encodeURIComponent(new Date(Date.now() - 86_400_000).toISOString());
+    const query = `athleteId=${athleteId}&status=failed&error=${encodeURIComponent('Within 10000 ms')}&since=${since}`;
+    expect((await ask(rig, 'GET', `${JOBS}/count?${query}`)).body).toEqual({ count: 2 });
+    const listed = (await ask(rig, 'GET', `${JOBS}?${query}`)).body.jobs.map(({ id }: { id: string }) => id);
+    expect(listed).toEqual([timeout, reset]);
+    expect((await ask(rig, 'DELETE', `${JOBS}?${query}`)).body).toEqual({ deleted: 2 });
+    expect((await ask(rig, 'GET', `${JOBS}/count?athleteId=${athleteId}`)).body).toEqual({ count: 2 });
   });
 
   it('deletes more than one batch', async () => {
@@ -155,5 +193,63 @@ describe('the kept counts', () => {
     });
     await truncating.truncated;
     expect(await database.query('SELECT * FROM job_count')).toEqual([]);
+  });
+});
+
+describe('POST /api/admin/job-changes', () => {
+  const CHANGES = '/api/admin/job-changes';
+  const changeOf = async (id: string) =>
+    (await ask(rig, 'GET', CHANGES)).body.changes.find((change: { id: string }) => change.id === id);
+  const untilState = (id: string, state: string) =>
+    until(async () => (await changeOf(id))?.state === state, `a bulk change that is ${state}`);
+
+  it('changes all jobs that match in the background, and says how far it came', async () => {
+    await putJobs(rig, '81', 1100);
+    const { status, body } = await ask(rig, 'POST', CHANGES, { action: 'delete', status: 'pending', athleteId: '81' });
+    expect({ status, body }).toEqual({ status: 202, body: { id: expect.any(String), total: 1100 } });
+    await untilState(body.id, 'finished');
+    expect(await changeOf(body.id)).toMatchObject({
+      action: 'delete',
+      filter: { status: 'pending', athleteId: '81' },
+      by: 'admin',
+      total: 1100,
+      changed: 1100,
+      error: null,
+      finishedAt: expect.any(String),
+    });
+    expect((await ask(rig, 'GET', `${JOBS}/count?athleteId=81`)).body).toEqual({ count: 0 });
+    expect((await ask(rig, 'POST', `${CHANGES}/${body.id}/cancel`)).status).toBe(409);
+  });
+
+  it('ends behind its current batch when it is cancelled; what is changed stays', async () => {
+    await putJobs(rig, '82', 1100);
+    const { body } = await rig.service.database.transaction(async (tx) => {
+      await tx.query('SELECT FROM athlete_schedule WHERE athlete_id = 82 FOR UPDATE');
+      const started = await ask(rig, 'POST', CHANGES, { action: 'delete', status: 'pending', athleteId: '82' });
+      expect((await ask(rig, 'POST', `${CHANGES}/${started.body.id}/cancel`)).body).toEqual({ cancelled: true });
+      return started;
+    });
+    await untilState(body.id, 'cancelled');
+    expect((await changeOf(body.id)).changed).toBe(500);
+    expect((await ask(rig, 'GET', `${JOBS}/count?athleteId=82`)).body).toEqual({ count: 600 });
+  });
+
+  it('counts as interrupted when its process has died, and is forgotten with its athlete', async () => {
+    const { database } = rig.service;
+    const [row] = await database.query<{ id: string }>(
+      `INSERT INTO bulk_change (action, filter, athlete_id, requested_by, total, stepped_at)
+       VALUES ('retry', '{}', 83, 'admin', 9, sync_now() - interval '2 minutes') RETURNING id`,
+    );
+    const { id } = row as { id: string };
+    expect(await changeOf(id)).toMatchObject({ state: 'interrupted', changed: 0 });
+    await putJobs(rig, '83', 1);
+    expect((await ask(rig, 'DELETE', '/api/admin/athletes/83')).status).toBe(200);
+    expect(await changeOf(id)).toBeUndefined();
+  });
+
+  it('refuses to retry jobs that have not ended', async () => {
+    const { status, body } = await ask(rig, 'POST', CHANGES, { action: 'retry', status: 'pending' });
+    expect(status).toBe(400);
+    expect(body.errors).toEqual([{ field: 'body.status', message: expect.stringContaining('failed or done') }]);
   });
 });

@@ -54,7 +54,10 @@ describe('a network error, HTTP 5xx, a timeout or an unreadable body', () => {
     await rig.advance(rig.msUntil(waiting.nextRunAt) + 1);
     const done = await rig.untilJob(id, ({ status }) => status === 'done');
     expect(done).toMatchObject({ attempts: 1, outcome: 'stored', error: expect.stringContaining('ECONNRESET') });
-    expect(await attemptsOf(done.id)).toEqual([{ result: 'retry', error: done.error }]);
+    expect(await attemptsOf(done.id)).toEqual([
+      { result: 'retry', error: done.error },
+      { result: 'done', error: null },
+    ]);
   });
 
   it('is over for an activity that is notified again: attempts 0, the same id', async () => {
@@ -85,7 +88,10 @@ describe('what never counts as an attempt', () => {
     await rig.advance(1000);
     const done = await rig.untilJob(id, ({ status }) => status === 'done');
     expect(done.attempts).toBe(0);
-    expect(await attemptsOf(done.id)).toEqual([{ result: 'put_back', error: expect.stringContaining('429') }]);
+    expect(await attemptsOf(done.id)).toEqual([
+      { result: 'put_back', error: expect.stringContaining('429') },
+      { result: 'done', error: null },
+    ]);
   });
 
   it('a 429 between failures: the attempts so far stay, and five retries are left in all', async () => {

@@ -99,7 +99,10 @@ describe('an answer that does not match the provider’s API', () => {
     const attempts = await rig.service.database.query('SELECT result, error FROM fetch_attempt WHERE job_id = $1', [
       job.id,
     ]);
-    expect(attempts).toEqual([{ result: 'retry', error: expect.stringMatching(reason) }]);
+    expect(attempts).toEqual([
+      { result: 'retry', error: expect.stringMatching(reason) },
+      { result: 'done', error: null },
+    ]);
   });
 
   it.each([

@@ -74,6 +74,12 @@ export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
     ],
     Deliveries: [
       { method: 'GET', template: '/api/admin/webhook-events', path: '/api/admin/webhook-events?limit=1' },
+      {
+        method: 'GET',
+        template: '/api/admin/webhook-events/count',
+        path: `/api/admin/webhook-events/count?athleteId=${athleteId}`,
+      },
+      { method: 'POST', template: '/api/admin/webhook-events/replay', body: { result: 'stale' } },
       { method: 'GET', template: '/api/admin/webhook-events/{id}', path: `/api/admin/webhook-events/${eventId}` },
       {
         method: 'POST',
@@ -84,14 +90,31 @@ export function apiExamples(world: ExampleWorld): Record<string, ApiExample[]> {
     Jobs: [
       { method: 'GET', template: jobs, path: `${jobs}?status=done&limit=1` },
       { method: 'GET', template: `${jobs}/count`, path: `${jobs}/count?status=done` },
+      { method: 'GET', template: `${jobs}/errors`, path: `${jobs}/errors?reason=manual` },
       { method: 'GET', template: `${jobs}/{id}`, path: `${jobs}/${jobId}` },
       { method: 'POST', template: jobs, body: { activityId, athleteId, reason: 'manual', force: true } },
       { method: 'POST', template: `${jobs}/{id}/retry`, path: `${jobs}/${jobId}/retry` },
       { method: 'POST', template: `${jobs}/retry`, path: `${jobs}/retry?status=failed` },
       { method: 'POST', template: `${jobs}/force`, path: `${jobs}/force?status=done&athleteId=${athleteId}` },
+      {
+        method: 'POST',
+        template: '/api/admin/job-changes',
+        body: { action: 'retry', status: 'failed', error: 'HTTP 503' },
+      },
+      { method: 'GET', template: '/api/admin/job-changes' },
+      {
+        method: 'POST',
+        template: '/api/admin/job-changes/{id}/cancel',
+        path: '/api/admin/job-changes/1/cancel',
+        note: 'One that has ended already:',
+      },
       { method: 'DELETE', template: jobs, path: `${jobs}?status=done&olderThan=48` },
       { method: 'DELETE', template: jobs, note: 'A request that is not complete:' },
       { method: 'DELETE', template: `${jobs}/{id}`, path: `${jobs}/${jobId}` },
+    ],
+    Search: [
+      { method: 'GET', template: '/api/admin/search', path: '/api/admin/search?q=ada' },
+      { method: 'GET', template: '/api/admin/athlete-names', path: `/api/admin/athlete-names?ids=${athleteId}` },
     ],
     Subscriptions: [
       { method: 'POST', template: '/api/admin/webhooks' },

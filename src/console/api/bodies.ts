@@ -25,24 +25,60 @@ export interface Job {
   outcome: string | null;
 }
 
+/** A change of many jobs that runs in the background. */
+export interface BulkChange {
+  id: string;
+  action: 'retry' | 'force' | 'delete' | 'replay';
+  total: number;
+  changed: number;
+  state: 'running' | 'finished' | 'cancelled' | 'interrupted' | 'failed';
+  error: string | null;
+  startedAt: string;
+  finishedAt: string | null;
+}
+
+/** What a search found. */
+export type Found =
+  | { kind: 'job'; id: string; activityId: string; athleteId: string }
+  | { kind: 'activity'; id: string; athleteId: string; name: string }
+  | { kind: 'athlete'; id: string; name: string | null };
+
+/** Failed jobs grouped by their error. */
+export interface ErrorGroups {
+  groups: { error: string; jobs: number; newestAt: string; newestJobId: string }[];
+  jobs: number;
+  /** False: more jobs match than were grouped. */
+  isWhole: boolean;
+}
+
 export type WaitCause = 'turn' | 'cooldown' | 'budget' | 'backoff';
 
 export interface Attempt {
   startedAt: string;
   endedAt: string;
-  result: 'retry' | 'put_back' | 'failed';
-  error: string;
+  result: 'done' | 'retry' | 'put_back' | 'failed';
+  outcome: string | null;
+  error: string | null;
+}
+
+/** What asked for a job besides the provider. */
+export interface JobRequest {
+  at: string;
+  kind: 'request' | 'retry' | 'replay' | 'sync' | 'polling' | 'connect';
+  by: 'admin' | 'session' | null;
+  source: string | null;
 }
 
 export interface Delivery {
   id: string;
-  activityId: string;
+  /** Null for an event of the athlete. */
+  activityId: string | null;
   athleteId: string;
   subscriptionId: string | null;
   aspect: 'create' | 'update' | 'delete';
   eventTime: string;
   updates: Record<string, unknown>;
-  result: 'accepted' | 'stale';
+  result: 'accepted' | 'stale' | 'refuted';
   deliveries: number;
   receivedAt: string;
   lastReceivedAt: string;
@@ -55,6 +91,7 @@ export interface LedgerEntry extends Delivery {
 export interface JobPage {
   job: Job;
   attempts: Attempt[];
+  requests: JobRequest[];
   deliveries: Delivery[];
   whyNotSooner: { cause: WaitCause | 'pause'; until: string | null } | null;
 }

@@ -15,6 +15,7 @@ const TONES: Record<string, string> = {
   accepted: 'green',
   delivered: 'green',
   enabled: 'green',
+  interrupted: 'red',
   failed: 'red',
   failing: 'red',
   exhausted: 'red',

@@ -24,36 +24,42 @@ export function Choice({
   );
 }
 
-/** Fields for ids that a list is narrowed to; Enter applies them. */
-export function IdFilter({ fields }: { fields: readonly { name: string; label: string }[] }) {
+/** What a field takes: an id (by default), any text, or a time, which the address has in UTC and the field in the browser's zone. */
+interface Field {
+  name: string;
+  label: string;
+  kind?: 'id' | 'text' | 'time';
+}
+
+/** Fields that a list is narrowed by; Enter applies them. */
+export function IdFilter({ fields }: { fields: readonly Field[] }) {
   const form = useRef<HTMLFormElement>(null);
   const { query } = place.value;
   const text = query.toString();
   // Back and forward change the address under the fields.
   useEffect(() => {
-    for (const { name } of fields) {
+    for (const { name, kind } of fields) {
       const input = form.current?.elements.namedItem(name);
-      if (input instanceof HTMLInputElement) input.value = query.get(name) ?? '';
+      const value = query.get(name) ?? '';
+      if (input instanceof HTMLInputElement) input.value = kind === 'time' ? toLocalTime(value) : value;
     }
   }, [text]);
   const apply = (event: Event) => {
     event.preventDefault();
     const data = new FormData(form.current ?? undefined);
-    go(hereWith(Object.fromEntries(fields.map(({ name }) => [name, String(data.get(name) ?? '').trim()]))));
+    const typed = ({ name, kind }: Field) => {
+      const value = String(data.get(name) ?? '').trim();
+      return [name, kind === 'time' && value !== '' ? new Date(value).toISOString() : value];
+    };
+    go(hereWith(Object.fromEntries(fields.map(typed))));
   };
   const isSet = fields.some(({ name }) => query.has(name));
   return (
     <form class="filter" ref={form} onSubmit={apply}>
-      {fields.map(({ name, label }) => (
+      {fields.map(({ name, label, kind = 'id' }) => (
         <label key={name}>
           <span>{label}</span>
-          <input
-            name={name}
-            inputMode="numeric"
-            pattern="\s*[0-9]{1,19}\s*"
-            title="A whole number"
-            autoComplete="off"
-          />
+          <input name={name} autoComplete="off" {...INPUTS[kind]} />
         </label>
       ))}
       <button type="submit">Filter</button>
@@ -64,4 +70,17 @@ export function IdFilter({ fields }: { fields: readonly { name: string; label: s
       )}
     </form>
   );
+}
+
+const INPUTS = {
+  id: { inputMode: 'numeric', pattern: '\\s*[0-9]{1,19}\\s*', title: 'A whole number' },
+  text: { maxLength: 500 },
+  time: { type: 'datetime-local' },
+} as const;
+
+/** A time of the address as its field takes it: "2026-01-31T13:00" in the browser's zone. */
+function toLocalTime(at: string): string {
+  const ms = Date.parse(at);
+  if (Number.isNaN(ms)) return '';
+  return new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }

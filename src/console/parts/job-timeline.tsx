@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
-import type { JobPage } from '../api/bodies.ts';
-import { countOf, formatMoment, formatSpan, inWords } from '../format.ts';
+import type { Attempt, JobPage, JobRequest } from '../api/bodies.ts';
+import { countOf, formatMoment, formatSpan, formatTime, inWords } from '../format.ts';
 
 interface Step {
   at: string;
@@ -9,14 +9,14 @@ interface Step {
   text?: ComponentChildren;
 }
 
-const RESULTS = { retry: 'Failed; to be retried', put_back: 'Released', failed: 'Failed for good' };
+const RESULTS = { done: 'Succeeded', retry: 'Failed; to be retried', put_back: 'Released', failed: 'Failed for good' };
 
-/** Everything that happened to a job, oldest first: deliveries, attempts, status. */
+/** Everything that happened to a job, oldest first: requests, deliveries, runs, status. */
 export function JobTimeline({ page }: { page: JobPage }) {
   return (
     <ol class="timeline">
-      {stepsOf(page).map(({ at, tone, title, text }) => (
-        <li key={at + title} class={tone}>
+      {stepsOf(page).map(({ at, tone, title, text }, n) => (
+        <li key={`${n} ${title}`} class={tone}>
           <span class="title">{title}</span>
           <time dateTime={at}>{formatMoment(at)}</time>
           {text && <span class="text">{text}</span>}
@@ -26,7 +26,7 @@ export function JobTimeline({ page }: { page: JobPage }) {
   );
 }
 
-function stepsOf({ job, attempts, deliveries }: JobPage): Step[] {
+function stepsOf({ job, attempts, requests, deliveries }: JobPage): Step[] {
   const past: Step[] = [
     { at: job.createdAt, tone: 'grey', title: 'Created' },
     ...deliveries.map((delivery): Step => {
@@ -38,17 +38,34 @@ function stepsOf({ job, attempts, deliveries }: JobPage): Step[] {
         text: `${delivery.deliveries > 1 ? `Delivered ${delivery.deliveries} times. ` : ''}${updates.length > 0 ? `Changed: ${updates.join(', ')}. ` : ''}Happened ${formatMoment(delivery.eventTime)}.`,
       };
     }),
-    ...attempts.map(
-      (attempt): Step => ({
-        at: attempt.endedAt,
-        tone: attempt.result === 'failed' ? 'red' : 'amber',
-        title: RESULTS[attempt.result],
-        text: `${attempt.error} (ran for ${formatSpan(Date.parse(attempt.endedAt) - Date.parse(attempt.startedAt))})`,
-      }),
-    ),
+    ...requests.map(asked),
+    ...attempts.map(ran),
   ];
   past.sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
   return [...past, present(job)];
+}
+
+function asked({ at, kind, by, source }: JobRequest): Step {
+  const title = { ...ASKED, replay: `Replay of delivery ${source}`, sync: `Requested by sync ${source}` }[kind];
+  return { at, tone: 'blue', title: by === null ? title : `${title}, by ${ASKERS[by]}` };
+}
+
+const ASKED = {
+  request: 'Requested',
+  retry: 'Retry',
+  polling: 'Requested by polling',
+  connect: 'Re-opened: the athlete connected',
+};
+const ASKERS = { admin: 'admin token', session: 'browser session' };
+
+function ran({ startedAt, endedAt, result, outcome, error }: Attempt): Step {
+  const tookMs = Date.parse(endedAt) - Date.parse(startedAt);
+  return {
+    at: endedAt,
+    tone: { done: 'green', retry: 'amber', put_back: 'amber', failed: 'red' }[result],
+    title: `${RESULTS[result]}${outcome ? `: ${inWords(outcome)}` : ''}`,
+    text: `${error === null ? '' : `${error} `}Started ${formatTime(startedAt)}, ran for ${formatSpan(tookMs)}.`,
+  };
 }
 
 function present(job: JobPage['job']): Step {

@@ -1,6 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { place } from '../router.tsx';
+import { mayChange } from '../session.ts';
+import { SearchButton } from './keyboard.tsx';
 
 let shownPath: string | undefined;
 
@@ -34,7 +36,10 @@ export function Page({
           </h1>
           {lead && <p class="lead">{lead}</p>}
         </div>
-        {actions && <div class="actions">{actions}</div>}
+        <div class="actions">
+          {actions}
+          {mayChange() && <SearchButton />}
+        </div>
       </div>
       {children}
     </>

@@ -1,8 +1,8 @@
 import type { Sync } from '../api/bodies.ts';
 import { ask } from '../api/client.ts';
 import { countOf, formatCount, formatDayTime } from '../format.ts';
-import { Link } from '../router.tsx';
 import { mayChange } from '../session.ts';
+import { AthleteLink } from './athlete-link.tsx';
 import { Badge } from './badge.tsx';
 import { act } from './messages.tsx';
 import { Age } from './moment.tsx';
@@ -36,7 +36,7 @@ function SyncItem({ sync, onChange }: { sync: Sync; onChange: () => void }) {
     <>
       <div class="sync-head">
         <b>Sync {sync.id}</b> <Badge state={sync.state} />{' '}
-        {sync.athleteId === null ? 'all athletes' : <Link to={`/athletes/${sync.athleteId}`}>{sync.athleteId}</Link>}
+        {sync.athleteId === null ? 'all athletes' : <AthleteLink id={sync.athleteId} />}
         {sync.after && ` from ${formatDayTime(sync.after)}`} {sync.force && 'forced'}
         {open && mayChange() && (
           <button type="button" class="small" onClick={cancel} aria-label={`Cancel sync ${sync.id}`}>

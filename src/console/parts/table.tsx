@@ -4,6 +4,8 @@ import type { ComponentChildren } from 'preact';
 export interface Column<Row> {
   name: string;
   cell: (row: Row) => ComponentChildren;
+  /** In place of the name. */
+  head?: ComponentChildren;
   minor?: boolean;
   numeric?: boolean;
 }
@@ -27,7 +29,7 @@ export function Table<Row extends { id: string }>({
           <tr>
             {columns.map((column) => (
               <th key={column.name} scope="col" class={classOf(column)}>
-                {column.name}
+                {column.head ?? column.name}
               </th>
             ))}
           </tr>

@@ -1,6 +1,7 @@
 import type { Job, WholeActivity } from '../api/bodies.ts';
 import { ask, withQuery } from '../api/client.ts';
 import { formatDistance, formatSpan, spaced } from '../format.ts';
+import { AthleteLink } from '../parts/athlete-link.tsx';
 import { act } from '../parts/messages.tsx';
 import { Age, Moment } from '../parts/moment.tsx';
 import { Card, Facts, Page } from '../parts/page.tsx';
@@ -48,7 +49,7 @@ export function ActivityView({ id }: { id: string }) {
                 <Facts
                   of={[
                     ['Id', <span class="id">{read.id}</span>],
-                    ['Athlete', <Link to={`/athletes/${read.athleteId}`}>{read.athleteId}</Link>],
+                    ['Athlete', <AthleteLink id={read.athleteId} />],
                     ['Sport', spaced(read.sportType)],
                     ['Start', <Moment at={read.startDate} />],
                     ['Time zone', read.timezone ?? '–'],

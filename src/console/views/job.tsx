@@ -1,6 +1,8 @@
 import type { JobPage } from '../api/bodies.ts';
 import { now } from '../clock.ts';
 import { formatClock, inWords } from '../format.ts';
+import { ActivityLink } from '../parts/activity-link.tsx';
+import { AthleteLink } from '../parts/athlete-link.tsx';
 import { Badge } from '../parts/badge.tsx';
 import { deleteJob, forceJob, retryJob } from '../parts/job-actions.ts';
 import { JobTimeline } from '../parts/job-timeline.tsx';
@@ -66,15 +68,8 @@ function factsOf({ job }: JobPage): [string, preact.ComponentChildren][] {
         <Badge state={job.status} /> {job.outcome && inWords(job.outcome)}
       </>,
     ],
-    [
-      'Activity',
-      job.outcome === 'stored' || job.outcome === 'skipped' ? (
-        <Link to={`/activities/${job.activityId}`}>{job.activityId}</Link>
-      ) : (
-        job.activityId
-      ),
-    ],
-    ['Athlete', <Link to={`/athletes/${job.athleteId}`}>{job.athleteId}</Link>],
+    ['Activity', job.outcome === 'stored' || job.outcome === 'skipped' ? <ActivityLink of={job} /> : job.activityId],
+    ['Athlete', <AthleteLink id={job.athleteId} />],
     ['Requested by', `${job.reason}${job.force ? ', forced' : ''}`],
     ['Retries', `${job.attempts} of ${job.maxAttempts}`],
     ['Last error', job.error ?? 'none'],

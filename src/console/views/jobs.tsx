@@ -1,10 +1,13 @@
-import { type Job, type JobStatus, REASONS, STATUSES, type Stats } from '../api/bodies.ts';
+import { useState } from 'preact/hooks';
+import { type BulkChange, type Job, type JobStatus, REASONS, STATUSES, type Stats } from '../api/bodies.ts';
 import { withQuery } from '../api/client.ts';
 import { countOf, formatCount } from '../format.ts';
 import { stats } from '../live.ts';
+import { BulkList } from '../parts/bulk-list.tsx';
+import { ErrorGroupList } from '../parts/error-groups.tsx';
 import { Choice, IdFilter } from '../parts/filters.tsx';
 import { FindById } from '../parts/find-by-id.tsx';
-import { deleteMatching, forceMatching, retryMatching } from '../parts/job-actions.ts';
+import { changeChosen, deleteMatching, forceMatching, retryMatching } from '../parts/job-actions.ts';
 import { JobTable } from '../parts/job-table.tsx';
 import { Page } from '../parts/page.tsx';
 import { Pages } from '../parts/pages.tsx';
@@ -14,9 +17,12 @@ import { place } from '../router.tsx';
 import { mayChange } from '../session.ts';
 
 /** Which jobs: the parameters of the address that the list, the count and the bulk actions share. */
-export type JobQuery = Partial<Record<'status' | 'reason' | 'athleteId' | 'activityId', string>>;
+export type JobQuery = Partial<Record<(typeof NAMES)[number], string>>;
 
-const NAMES = ['status', 'reason', 'athleteId', 'activityId'] as const;
+const NAMES = ['status', 'reason', 'athleteId', 'activityId', 'since', 'until', 'error'] as const;
+// Jobs of a time or an error are counted one by one: not for each event.
+const COUNT_EVERY_MS = 15_000;
+const CHANGES_EVERY_MS = 3000;
 
 /** Fetch jobs, newest first. */
 export function JobsView() {
@@ -28,6 +34,7 @@ export function JobsView() {
     withQuery('/api/admin/activity-jobs', { ...wanted, cursor: query.get('cursor') ?? undefined, limit: '50' }),
     ['jobs'],
   );
+  const changes = useResource<{ changes: BulkChange[] }>('/api/admin/job-changes', ['jobs'], CHANGES_EVERY_MS);
   const counts = stats.value ?? jobs.data?.stats;
   const nameOf = (status: JobStatus) => `${status}${counts ? ` ${formatCount(counts[status])}` : ''}`;
   return (
@@ -50,14 +57,19 @@ export function JobsView() {
           fields={[
             { name: 'athleteId', label: 'Athlete' },
             { name: 'activityId', label: 'Activity' },
+            { name: 'error', label: 'Error contains', kind: 'text' },
+            { name: 'since', label: 'Changed from', kind: 'time' },
+            { name: 'until', label: 'Changed before', kind: 'time' },
           ]}
         />
       </div>
-      <BulkActions query={wanted} />
+      <BulkList changes={changes} of="jobs" />
+      {wanted.status === 'failed' && <ErrorGroupList query={wanted} />}
+      <BulkActions query={wanted} onChange={changes.reload} />
       <Shown resource={jobs}>
         {(page) => (
           <>
-            {page.jobs.length === 0 ? <Empty>No job matches.</Empty> : <JobTable jobs={page.jobs} />}
+            {page.jobs.length === 0 ? <Empty>No job matches.</Empty> : <ChosenJobs jobs={page.jobs} />}
             <Pages nextCursor={page.nextCursor} />
           </>
         )}
@@ -66,9 +78,50 @@ export function JobsView() {
   );
 }
 
+/** The jobs of a page, and what can be done to the selected ones. */
+function ChosenJobs({ jobs }: { jobs: readonly Job[] }) {
+  const [chosen, choose] = useState<ReadonlySet<string>>(new Set());
+  // A job that left the page is no longer selected.
+  const selected = jobs.filter(({ id }) => chosen.has(id));
+  const change = async (verb: 'retry' | 'force' | 'delete') => {
+    await changeChosen(selected, verb);
+    choose(new Set());
+  };
+  return (
+    <>
+      {selected.length > 0 && (
+        <div class="bulk">
+          <span>{countOf(selected.length, 'job')} selected</span>
+          <span class="actions">
+            <button type="button" onClick={() => change('retry')}>
+              Retry selected
+            </button>
+            <button type="button" onClick={() => change('force')}>
+              Force re-fetch selected
+            </button>
+            <button type="button" class="danger" onClick={() => change('delete')}>
+              Delete selected
+            </button>
+          </span>
+        </div>
+      )}
+      <JobTable jobs={jobs} chosen={new Set(selected.map(({ id }) => id))} onChoose={choose} />
+    </>
+  );
+}
+
 /** What can be done to all jobs that match the filter, with their number. */
-function BulkActions({ query }: { query: JobQuery }) {
-  const count = useResource<{ count: number }>(withQuery('/api/admin/activity-jobs/count', query), ['jobs']);
+function BulkActions({ query, onChange }: { query: JobQuery; onChange: () => void }) {
+  const isSlow = [query.since, query.until, query.error].some((value) => value !== undefined);
+  const count = useResource<{ count: number }>(
+    withQuery('/api/admin/activity-jobs/count', query),
+    isSlow ? [] : ['jobs'],
+    isSlow ? COUNT_EVERY_MS : undefined,
+  );
+  const changed = () => {
+    count.reload();
+    onChange();
+  };
   const matching = count.data?.count ?? 0;
   const isFinished = query.status === 'failed' || query.status === 'done';
   return (
@@ -86,14 +139,14 @@ function BulkActions({ query }: { query: JobQuery }) {
       {mayChange() && matching > 0 && query.status !== undefined && (
         <span class="actions">
           {isFinished && (
-            <button type="button" onClick={() => retryMatching(query)}>
+            <button type="button" onClick={() => retryMatching(query).then(changed)}>
               Retry all
             </button>
           )}
-          <button type="button" onClick={() => forceMatching(query)}>
+          <button type="button" onClick={() => forceMatching(query).then(changed)}>
             Force re-fetch all
           </button>
-          <button type="button" class="danger" onClick={() => deleteMatching(query)}>
+          <button type="button" class="danger" onClick={() => deleteMatching(query).then(changed)}>
             Delete all
           </button>
         </span>

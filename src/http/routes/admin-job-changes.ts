@@ -52,7 +52,7 @@ export function adminJobChangeRoutes(deps: {
       handle: async ({ query: { olderThan, ...filter } }) => {
         const olderThanMs = olderThan === undefined ? undefined : olderThan * HOUR_MS;
         const note = await noteOf(filter, {});
-        const deleted = await deleteJobs(deps, { ...filter, olderThanMs }, stopping);
+        const deleted = await deleteJobs(deps, { ...filter, olderThanMs }, { signal: stopping });
         mustHaveEnded('deleted');
         return { status: 200, body: { deleted }, audit: { ...note, detail: { deleted } } };
       },
@@ -67,8 +67,8 @@ export function adminJobChangeRoutes(deps: {
         ...jobFilterFields,
       }),
       responses: { 200: { description: 'How many', schema: z.strictObject({ retried: z.int() }) } },
-      handle: async ({ query }) => {
-        const retried = await retryJobs(deps, query, stopping);
+      handle: async ({ query, response }) => {
+        const retried = await retryJobs(deps, query, { signal: stopping, by: response.locals.who });
         mustHaveEnded('retried');
         return { status: 200, body: { retried }, audit: await noteOf(query, { retried }) };
       },
@@ -80,8 +80,8 @@ export function adminJobChangeRoutes(deps: {
       access: 'admin',
       query: z.strictObject({ status: z.enum(STATUSES), ...jobFilterFields }),
       responses: { 200: { description: 'How many', schema: z.strictObject({ forced: z.int() }) } },
-      handle: async ({ query }) => {
-        const forced = await forceJobs(deps, query, stopping);
+      handle: async ({ query, response }) => {
+        const forced = await forceJobs(deps, query, { signal: stopping, by: response.locals.who });
         mustHaveEnded('requested');
         return { status: 200, body: { forced }, audit: await noteOf(query, { forced }) };
       },
@@ -97,8 +97,8 @@ export function adminJobChangeRoutes(deps: {
         404: { description: 'No such job' },
         409: { description: 'It is already running' },
       },
-      handle: async ({ params }) => {
-        const job = await retryJob(deps, params.id);
+      handle: async ({ params, response }) => {
+        const job = await retryJob(deps, params.id, response.locals.who);
         if (!job) throw new Problem('notFound', `There is no job ${params.id}.`);
         if (job === 'working') throw new Problem('conflict', `Job ${params.id} is already running.`);
         return { status: 200, body: job, audit: { athleteId: job.athleteId } };

@@ -1,27 +1,48 @@
 import type { PgBoss } from 'pg-boss';
 import { z } from 'zod';
-import { REASONS, STATUSES } from '../../domain/job.ts';
+import { OUTCOMES, REASONS, STATUSES } from '../../domain/job.ts';
 import { OtherAthleteError, requestJob } from '../../flows/request-job.ts';
 import type { Database } from '../../infra/database.ts';
 import { listAttempts } from '../../store/fetch-attempts.ts';
 import { findFetchJob, readFetchJobs } from '../../store/fetch-jobs.ts';
+import { listRequests, REQUEST_KINDS } from '../../store/fetch-requests.ts';
 import { countJobs, type JobCounts } from '../../store/job-counts.ts';
+import { groupFailures } from '../../store/job-errors.ts';
 import { listJobIds } from '../../store/job-pages.ts';
 import { findJobWait, WAIT_CAUSES } from '../../store/job-waits.ts';
 import { listEventsOfActivity } from '../../store/webhook-events.ts';
 import { jobFilterFields, jobOut, jobPath, statsOut, withTotal } from '../job-body.ts';
 import { Problem } from '../problem.ts';
 import { cutPage, nextCursorOut, pageLimit, timeOut } from '../query-fields.ts';
-import { defineRoute, int64, type Route } from '../route.ts';
+import { defineRoute, int64, int64Out, type Route } from '../route.ts';
 import { deliveryOut } from '../webhook-event-body.ts';
 
 const attemptOut = z.strictObject({
   startedAt: timeOut,
   endedAt: timeOut,
-  result: z.enum(['retry', 'put_back', 'failed']).meta({
-    description: 'retry: failed, to be retried; put_back: released, attempts unchanged; failed: the job has ended',
+  result: z.enum(['done', 'retry', 'put_back', 'failed']).meta({
+    description:
+      'done: the job ended well; retry: failed, to be retried; put_back: released, attempts unchanged; failed: the job ended as failed',
   }),
-  error: z.string(),
+  outcome: z.enum(OUTCOMES).nullable().meta({ description: 'How the run ended the job; null where it did not' }),
+  error: z.string().nullable(),
+});
+const requestOut = z.strictObject({
+  at: timeOut,
+  kind: z.enum(REQUEST_KINDS).meta({
+    description: 'connect: the athlete granted the access that the job lacked',
+  }),
+  by: z
+    .enum(['admin', 'session'])
+    .nullable()
+    .meta({ description: 'The admin token, or a browser session; null for the service itself' }),
+  source: int64Out.nullable().meta({ description: 'Of a replay the delivery, of a sync its id' }),
+});
+const errorGroupOut = z.strictObject({
+  error: z.string().meta({ description: 'As the parameter `error` it finds these jobs' }),
+  jobs: z.int(),
+  newestAt: timeOut,
+  newestJobId: int64Out,
 });
 const waitOut = z.strictObject({
   cause: z.enum([...WAIT_CAUSES, 'pause']),
@@ -72,6 +93,24 @@ export function adminJobRoutes(deps: {
       handle: async ({ query }) => ({ status: 200, body: { count: await countJobs(database, query) } }),
     }),
     defineRoute({
+      method: 'get',
+      path: '/api/admin/activity-jobs/errors',
+      summary: 'Failed jobs grouped by their error, the largest group first',
+      access: 'read',
+      query: z.strictObject(jobFilterFields),
+      responses: {
+        200: {
+          description: 'At most 50 groups of the newest 10,000 failed jobs that match',
+          schema: z.strictObject({
+            groups: z.array(errorGroupOut),
+            jobs: z.int().meta({ description: 'How many jobs were grouped' }),
+            isWhole: z.boolean().meta({ description: 'false: more jobs match' }),
+          }),
+        },
+      },
+      handle: async ({ query }) => ({ status: 200, body: await groupFailures(database, query) }),
+    }),
+    defineRoute({
       method: 'post',
       path: '/api/admin/activity-jobs',
       summary: 'Request a fetch',
@@ -87,9 +126,9 @@ export function adminJobRoutes(deps: {
         201: { description: 'A new job, or a finished one that was reopened', schema: jobOut },
         409: { description: 'The activity has a job for another athlete, or is stored as theirs' },
       },
-      handle: async ({ body }) => {
+      handle: async ({ body, response }) => {
         try {
-          const { job, joined } = await requestJob(deps, body);
+          const { job, joined } = await requestJob(deps, body, response.locals.who);
           return {
             status: joined ? 200 : 201,
             body: job,
@@ -104,7 +143,7 @@ export function adminJobRoutes(deps: {
     defineRoute({
       method: 'get',
       path: '/api/admin/activity-jobs/:id',
-      summary: 'One job with its attempts, the deliveries behind it, and why it does not run sooner',
+      summary: 'One job with every run, request and delivery, the newest 100 of each, and why it does not run sooner',
       access: 'read',
       params: jobPath,
       responses: {
@@ -113,6 +152,7 @@ export function adminJobRoutes(deps: {
           schema: z.strictObject({
             job: jobOut,
             attempts: z.array(attemptOut),
+            requests: z.array(requestOut),
             deliveries: z.array(deliveryOut),
             whyNotSooner: waitOut.nullable().meta({ description: 'null unless pending' }),
           }),
@@ -122,12 +162,13 @@ export function adminJobRoutes(deps: {
       handle: async ({ params }) => {
         const job = await findFetchJob(database, params.id);
         if (!job) throw new Problem('notFound', `There is no job ${params.id}.`);
-        const [attempts, deliveries, wait] = await Promise.all([
+        const [attempts, requests, deliveries, wait] = await Promise.all([
           listAttempts(database, job.id, SHOWN),
+          listRequests(database, job.id, SHOWN),
           listEventsOfActivity(database, job.activityId, SHOWN),
           findJobWait(database, job.id),
         ]);
-        return { status: 200, body: { job, attempts, deliveries, whyNotSooner: wait ?? null } };
+        return { status: 200, body: { job, attempts, requests, deliveries, whyNotSooner: wait ?? null } };
       },
     }),
   ];

@@ -4,9 +4,9 @@ import { replayEvent } from '../../flows/replay-event.ts';
 import type { Database } from '../../infra/database.ts';
 import { findEvent, listEvents } from '../../store/webhook-events.ts';
 import { Problem } from '../problem.ts';
-import { cutPage, nextCursorOut, pageLimit, time, timeCursor } from '../query-fields.ts';
+import { cutPage, nextCursorOut, pageLimit, timeCursor } from '../query-fields.ts';
 import { defineRoute, int64, int64Out, type Route } from '../route.ts';
-import { ledgerEntryOut } from '../webhook-event-body.ts';
+import { eventFilterFields, ledgerEntryOut } from '../webhook-event-body.ts';
 
 const READ_AHEAD = 201;
 
@@ -20,11 +20,7 @@ export function adminWebhookEventRoutes(deps: { database: Database; boss: PgBoss
       summary: 'Deliveries of the provider with their results, newest first',
       access: 'read',
       query: z.strictObject({
-        athleteId: int64.optional(),
-        activityId: int64.optional(),
-        result: z.enum(['accepted', 'stale']).optional(),
-        since: time.optional(),
-        until: time.optional(),
+        ...eventFilterFields,
         limit: pageLimit,
         cursor: timeCursor.optional(),
       }),
@@ -53,8 +49,8 @@ export function adminWebhookEventRoutes(deps: { database: Database; boss: PgBoss
         },
         404: { description: 'No such event' },
       },
-      handle: async ({ params }) => {
-        const result = await replayEvent(deps, params.id);
+      handle: async ({ params, response }) => {
+        const result = await replayEvent(deps, params.id, response.locals.who);
         if (!result) throw new Problem('notFound', `The ledger has no event ${params.id}.`);
         return {
           status: 200,
