@@ -21,7 +21,7 @@ const UNLIMITED = 100_000_000;
 const ACTIVITY_KINDS = [{}, {}, { kind: 'indoor' as const }, {}];
 
 /**
- * The main job on real parts, in one command: database, a simulated provider, every worker and the web.
+ * The whole service in one command: database, simulated provider, every worker and the web.
  * With `load` as its first argument, many athletes and events instead of a few.
  */
 async function demo(): Promise<void> {

@@ -20,7 +20,7 @@ const PLACEHOLDER_OR_NOTHING = /^(<.*>)?$/;
 
 /**
  * The service during development: restarted on every change below src and sql. Without a client id it runs against
- * a simulated provider and a database of its own, which live on through the restarts.
+ * a simulated provider and its own database, which survive the restarts.
  * @param nodeOptions of the service's process, such as --inspect
  */
 async function develop(nodeOptions: readonly string[]): Promise<void> {
@@ -36,7 +36,7 @@ async function developOnSimulator(nodeOptions: readonly string[], stop: StopSign
   const dataDir = await mkdtemp(join(tmpdir(), 'activity-sync-dev-'));
   await chmod(dataDir, 0o755); // as root, PostgreSQL runs under another account, which must reach it
   const simulator = await startSimulator({ port: await findFreePort(4000, '127.0.0.1') });
-  // A DATABASE_URL of .env is left alone: it may be the one of production.
+  // A DATABASE_URL in .env is ignored: it may be the production database.
   const storage = await openStorage(
     { DATABASE_URL: undefined, MIGRATE_DATABASE_URL: undefined, TOKEN_ENCRYPTION_KEY: undefined, DATA_DIR: dataDir },
     createLogger({ level: 'warn', pretty: true }),
@@ -87,13 +87,13 @@ function startWatched(nodeOptions: readonly string[], env: Record<string, string
   });
 }
 
-/** Resolves when the watcher has ended, and its service with it. */
+/** Resolves when the watcher and its service have ended. */
 async function endWhenAsked(watcher: ChildProcess, stop: StopSignal): Promise<void> {
   void stop.untilAsked.then(() => watcher.kill('SIGTERM'));
   await once(watcher, 'exit');
 }
 
-/** Gives a service that has started its athletes and its subscription, and says where everything is. */
+/** Connects the athletes of a started service, creates its subscription and prints the addresses. */
 async function furnish(url: string, simulator: Simulator, adminToken: string): Promise<void> {
   while (!(await isReady(url))) await delay(READY_POLL_MS, undefined, { ref: false });
   for (const name of ATHLETES) {
@@ -125,7 +125,7 @@ async function isReady(url: string): Promise<boolean> {
   return answer?.ok ?? false;
 }
 
-/** Goes the way that an athlete's browser goes. */
+/** Connects an athlete as their browser would. */
 async function connect(url: string, athleteId: string): Promise<void> {
   const begun = await fetch(`${url}/api/provider/connect`, { redirect: 'manual' });
   const consent = new URL(begun.headers.get('location') ?? '');

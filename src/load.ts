@@ -5,7 +5,7 @@ import { createSecretBox } from './infra/secret-box.ts';
 import type { Simulator } from './simulator/simulator.ts';
 import { saveAthlete } from './store/athletes.ts';
 
-/** How much load, on top of the demo. */
+/** The load that is added to the demo. */
 export interface LoadOptions {
   athletes: number;
   eventsPerMinute: number;
@@ -20,7 +20,7 @@ const SAY_EVERY_MS = 5000;
 const LOOK_MS = 1000;
 const STORED_WITHIN_MS = 60_000;
 const ATHLETES_AT_ONCE = 500;
-/** One event in so many renames an activity that is there; the others are new activities. */
+/** One event in this many renames an existing activity; the others are new activities. */
 const RENAME_EVERY = 5;
 
 /** Reads the options of `npm run load`. Ends the process with a message when one is wrong. */
@@ -28,11 +28,11 @@ export function readLoadOptions(args: readonly string[]): LoadOptions {
   const command = new Command('npm run load --')
     .description('Runs the demo under load: many athletes, events at a steady rate.')
     .option('--athletes <count>', 'how many athletes are connected', readCount, 1000)
-    .option('--events-per-minute <count>', 'how many webhooks come', readCount, 600)
+    .option('--events-per-minute <count>', 'how many webhooks arrive a minute', readCount, 600)
     .option('--minutes <count>', 'for how long', readCount, 5)
     .option(
       '--calls <count>',
-      'calls that the provider allows in 15 minutes; enough for the events unless given',
+      'calls that the provider allows in 15 minutes; by default enough for the events',
       readCount,
     )
     .parse([...args], { from: 'user' });
@@ -64,7 +64,7 @@ export interface LoadDependencies {
 
 /**
  * Connects the athletes, delivers the events, and says every 5 s how the service keeps up. Resolves when the events are
- * over and every activity is stored; sets the exit code 1 when one is not within a minute.
+ * over and every activity is stored; sets exit code 1 if one is not stored within a minute.
  */
 export async function runLoad(deps: LoadDependencies, options: LoadOptions): Promise<void> {
   const { service, say } = deps;
@@ -126,7 +126,7 @@ interface Figures {
   sentAt: Map<string, number>;
 }
 
-/** Looks which of the activities are stored by now, and notes how long that took. */
+/** Checks which activities are stored by now, and records how long that took. */
 async function lookWhatIsStored({ database }: Service, figures: Figures): Promise<void> {
   const rows = await database.query<{ activity_id: string; fetched_at: Date }>(
     'SELECT activity_id, fetched_at FROM activity WHERE activity_id = ANY ($1::bigint[])',
@@ -139,7 +139,7 @@ async function lookWhatIsStored({ database }: Service, figures: Figures): Promis
   figures.stored += rows.length;
 }
 
-/** Delivers the events evenly in time, whether or not earlier ones are answered. */
+/** Delivers the events at a steady rate, whether or not earlier ones were answered. */
 async function deliverAll(
   { simulator }: LoadDependencies,
   figures: Figures,

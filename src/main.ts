@@ -17,7 +17,7 @@ async function main(): Promise<void> {
   const logger = createLogger({ level: config.LOG_LEVEL, secrets: readSecrets() });
   for (const { name, nearest } of findUnknownVariables())
     logger.warn('variable unknown, ignored', { component: 'main', variable: name, nearest });
-  // From the beginning: what a start has opened must be closed as well.
+  // From the beginning: an interrupted start must also close what it has opened.
   const stop = hearStopSignal(() => {
     logger.info('stopping: no new work, running jobs finish or are released', { component: 'main' });
     endAfterDeadline(logger);

@@ -63,6 +63,7 @@ const FOREIGN_METRICS: Record<string, string[]> = {
   loki_distributor_lines_received_total: ['tenant'],
   loki_distributor_bytes_received_total: ['tenant'],
   loki_request_duration_seconds_count: ['route', 'status_code', 'method'],
+  loki_panic_total: [],
   // Loki's canary
   loki_canary_entries_total: [],
   loki_canary_missing_entries_total: [],

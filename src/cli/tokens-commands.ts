@@ -36,7 +36,7 @@ export function addTokensCommands(program: Command, terminal: Terminal): void {
     ]);
     terminal.print(
       all.length === 0
-        ? 'There is no token.'
+        ? 'There are no tokens.'
         : toTable(['ID', 'NAME', 'SCOPE', 'CREATED', 'LAST USED', 'REVOKED'], rows),
     );
   });

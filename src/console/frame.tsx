@@ -8,7 +8,7 @@ import { tell } from './parts/messages.tsx';
 import { Link, place } from './router.tsx';
 import { access } from './session.ts';
 
-/** @property below where else its pages are */
+/** @property below another path whose pages belong to this view */
 const VIEWS: readonly { to: string; name: string; icon: IconName; below?: string }[] = [
   { to: '/', name: 'Overview', icon: 'overview' },
   { to: '/jobs', name: 'Jobs', icon: 'jobs' },

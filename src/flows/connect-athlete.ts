@@ -21,7 +21,7 @@ export class ConnectError extends Error {
 
 /** What an application requests a connection for. */
 export interface ConnectLink {
-  /** The application's own id of the user. */
+  /** The application's own id for the user. */
   externalId: string;
   /** Where the browser goes afterwards. */
   returnUrl: string;
@@ -55,7 +55,7 @@ export interface ConnectAthlete {
    * @throws ConnectError when the state is not one that begin made for this browser within ten minutes, or was used
    */
   useState(state: string, browser: string): Promise<ConnectLink | undefined>;
-  /** The link that a state of this browser began with, to begin again: also of a state that is old or was used. */
+  /** The link that a state of this browser started from, to start again: also for an expired or used state. */
   linkOf(state: string, browser: string): string | undefined;
 }
 
@@ -91,7 +91,7 @@ export function createConnectAthlete(deps: {
     return isOurs ? { expires: Number(expires), nonce, payload } : undefined;
   };
 
-  // A state carries the link as it was given out, so that it can be opened again, and no longer than it holds.
+  // A state carries the link as it was issued: it can be opened again, but only while it is valid.
   const linkIn = (payload: string): string | undefined => payload.replaceAll('~', '.') || undefined;
 
   const linkOf: ConnectAthlete['linkOf'] = (state, browser) =>
@@ -99,11 +99,11 @@ export function createConnectAthlete(deps: {
 
   const useState = async (state: string, browser: string): Promise<ConnectLink | undefined> => {
     const opened = open(state, `oauth state ${browser}`);
-    if (!opened) throw new ConnectError('This browser did not begin here. Begin at /api/provider/connect.');
+    if (!opened) throw new ConnectError('This browser did not start the connection. Start at /api/provider/connect.');
     if (opened.expires < deps.now())
-      throw new ConnectError('The state is more than ten minutes old. Begin again at /api/provider/connect.');
+      throw new ConnectError('The state is more than ten minutes old. Start again at /api/provider/connect.');
     if (!(await useOauthState(deps.database, opened.nonce, new Date(opened.expires))))
-      throw new ConnectError('The state was used before. Begin again at /api/provider/connect.');
+      throw new ConnectError('The state was used before. Start again at /api/provider/connect.');
     const link = linkIn(opened.payload);
     const wanted = link && open(link, LINK)?.payload;
     return wanted ? (JSON.parse(Buffer.from(wanted, 'base64url').toString()) as ConnectLink) : undefined;
@@ -120,9 +120,9 @@ export function createConnectAthlete(deps: {
       if (link !== undefined) {
         const opened = open(link, LINK);
         if (!opened)
-          throw new ConnectError('This link does not come from this service. Ask the application for another.');
+          throw new ConnectError('This link does not come from this service. Ask the application for a new one.');
         if (opened.expires < deps.now())
-          throw new ConnectError('This link is more than an hour old. Ask the application for another.');
+          throw new ConnectError('This link is more than an hour old. Ask the application for a new one.');
       }
       return deps.provider.authorizeUrl({
         redirectUri: deps.redirectUri,

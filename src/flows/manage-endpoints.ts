@@ -31,12 +31,12 @@ import { disableEndpoint, startLines } from './delivery-lines.ts';
 
 /** What an endpoint is sent by POST …/test. */
 export const TEST_TYPE = 'endpoint.test';
-/** How many endpoints there may be, and how many changes a replay may send again. */
+/** The limits for endpoints, and for changes that one replay sends again. */
 export const MAX_ENDPOINTS = 2000;
 export const MAX_REPLAYED = 10_000;
 const OVERLAP_MS = 24 * 3_600_000;
 
-/** There is a bound that the application has reached; the message says what to do. */
+/** The application reached a limit; the message says what to do. */
 export class EndpointLimitError extends Error {
   override name = 'EndpointLimitError';
   readonly code = 'ENDPOINT_LIMIT';
@@ -79,7 +79,7 @@ export function createEndpoints(deps: {
       const row = await saveEndpoint(database, { ...settings, sealedSecret: secretBox.seal(secret) }, MAX_ENDPOINTS);
       if (!row)
         throw new EndpointLimitError(
-          `There are ${MAX_ENDPOINTS} endpoints, and no more are served. Delete one: DELETE /api/v1/endpoints/{id}.`,
+          `The limit of ${MAX_ENDPOINTS} endpoints is reached. Delete one: DELETE /api/v1/endpoints/{id}.`,
         );
       return { ...row, secret };
     },
@@ -118,7 +118,7 @@ export function createEndpoints(deps: {
         const made = await insertReplay(tx, id, since, MAX_REPLAYED);
         if (!made)
           throw new EndpointLimitError(
-            `More than ${MAX_REPLAYED} changes would be sent again. Send a later since, or read them: GET /api/v1/changes.`,
+            `More than ${MAX_REPLAYED} changes would be sent again. Send a later since, or read the changes: GET /api/v1/changes.`,
           );
         await start(tx, made);
         return made.length;

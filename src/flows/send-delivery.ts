@@ -49,7 +49,7 @@ export type SentDelivery = { delivery: OpenDelivery; answer: OutboundAnswer; res
  * Makes one attempt at a delivery. The activity is read now, so that nothing leaves of one that is gone. The attempt,
  * the delivery's state and the job of whatever is next in line commit together.
  * @throws ClaimLostError when the claim was lost: the attempt is made again, with the same webhook-id; SecretBoxError
- * when none of our keys opens the secret: it is no attempt, and the delivery is due again in a minute
+ * when no configured key decrypts the secret: this is not an attempt, and the delivery is due again in a minute
  */
 export async function sendDelivery(
   deps: SendDependencies,

@@ -3,15 +3,15 @@ import { ipKeyGenerator } from 'express-rate-limit';
 
 const MAX_ADDRESSES = 10_000;
 
-/** Counts requests by the address they come from; behind proxies TRUSTED_PROXIES tells which that is. */
+/** Counts requests by the address they come from; behind proxies TRUSTED_PROXIES determines which that is. */
 export interface AddressTally {
-  /** Counts one. @returns how many there are now of its address */
+  /** Counts one. @returns the count of its address so far */
   add(request: Request): { address: string; count: number };
-  /** Starts again at zero. @returns what was counted */
+  /** Restarts at zero. @returns the counts so far */
   take(): ReadonlyMap<string, number>;
 }
 
-/** A network of IPv6 counts as one address; beyond 10,000 addresses the rest share one count. */
+/** An IPv6 network counts as one address; beyond 10,000 addresses the rest share one count. */
 export function createAddressTally(): AddressTally {
   let counts = new Map<string, number>();
   return {

@@ -24,7 +24,7 @@ export interface AdminAuth {
   accessOf(request: Request): Promise<Access | undefined>;
   /** Refuses a client without the access, and leaves the client's access in `response.locals`. 'public' lets everyone through. */
   guard(needed: 'public' | 'write' | Access): RequestHandler;
-  /** There is no token, so no sign-in can succeed. */
+  /** No token is configured, so no sign-in can succeed. */
   isClosed: boolean;
   /**
    * What the holder of a token may do; undefined when it is not one of ours, which is counted.
@@ -122,7 +122,7 @@ export function createAdminAuth(options: {
   };
 }
 
-/** What every way in answers while ADMIN_TOKEN is not set. */
+/** The answer to every sign-in and request while ADMIN_TOKEN is not set. */
 export function adminClosed(): Problem {
   return new Problem(
     'adminClosed',

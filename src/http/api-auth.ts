@@ -61,7 +61,7 @@ export function createApiGuard(options: {
           'unauthorized',
           token === undefined
             ? 'Send Authorization: Bearer with a token that was created for this application.'
-            : 'This token is unknown or was revoked. Ask the operator of the service for another.',
+            : 'This token is unknown or was revoked. Ask the operator of the service for a new one.',
           { headers: CHALLENGE },
         );
       }

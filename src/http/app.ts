@@ -60,7 +60,7 @@ const showPages: RequestHandler = (request, response, next) => {
   else showProblems(request, response, next);
 };
 
-// A series for each of the 34 methods that Node reads, on every route, would be for anybody to make.
+// Otherwise any client could create a series for each of the 34 methods that Node accepts, on every route.
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'DELETE']);
 
 function countRequests(metrics: Metrics): RequestHandler {

@@ -3,8 +3,8 @@ import { CHANGE_TYPES } from '../domain/change.ts';
 import { nextCursorOut, timeOut } from './query-fields.ts';
 import { int64Out } from './route.ts';
 
-export const externalIdOut = z.string().nullable().meta({ description: 'The application’s own id of this user' });
-/** The application's own id of a user, in a request. */
+export const externalIdOut = z.string().nullable().meta({ description: 'The application’s own id for this user' });
+/** The application's own id for a user, in a request. */
 export const externalIdIn = z
   .string()
   .min(1)

@@ -18,7 +18,7 @@ export interface AuditNote {
 export interface Audit {
   /**
    * Writes the entry, lets the change happen, and adds its result to the entry.
-   * @param by as the guard found out; of an application the name of its token
+   * @param by who the guard found; for an application with the name of its token
    */
   accompany<A extends { status: number; audit?: AuditNote } | undefined>(
     by: { who: AuditEntry['who']; tokenName?: string },

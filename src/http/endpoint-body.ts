@@ -20,5 +20,5 @@ export const endpointOut = z.strictObject({
     .enum(DISABLED_REASONS)
     .nullable()
     .meta({ description: 'gone: it answered 410; failing: every delivery failed for five days; request: PATCH' }),
-  waiting: z.int().meta({ description: 'Deliveries that are not settled' }),
+  waiting: z.int().meta({ description: 'Deliveries not yet settled' }),
 });

@@ -122,7 +122,7 @@ function responsesOf(route: DescribedRoute): Json {
   };
   add(400, 'A bad or unknown field');
   if (route.access !== 'public') add(401, 'No token, a wrong one, or the admin interface is closed');
-  if (route.access === 'admin' || route.access === 'write') add(403, 'This token may only look');
+  if (route.access === 'admin' || route.access === 'write') add(403, 'This token is read-only');
   if (route.access !== 'public')
     add(
       429,

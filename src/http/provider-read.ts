@@ -4,8 +4,8 @@ import { createPacedRead } from '../infra/paced-read.ts';
 const KEEP_MS = 5000;
 
 /**
- * Makes a read that calls the provider outside the budget: at once for an admin, and at most once in five seconds for
- * all who may only look, who share its answer or its error.
+ * Limits a read that calls the provider outside the budget: an admin gets it at once; holders of the read token share
+ * one call in five seconds, and its answer or its error.
  */
 export function createProviderRead<T>(read: () => Promise<T>): (response: Response) => Promise<T> {
   const pacedRead = createPacedRead(() => Promise.allSettled([read()]), KEEP_MS);

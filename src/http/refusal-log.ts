@@ -12,7 +12,7 @@ export function createRefusalLog({ logger, now }: { logger: Logger; now: () => n
   );
 }
 
-/** Warns that deliveries are answered 503 and says why, in the same manner. */
+/** Warns in the same way that deliveries are answered 503, with the reason. */
 export function createUnavailableLog(deps: { logger: Logger; now: () => number }): (error: unknown) => void {
   return createMinuteReport(deps.now, (error, unavailable) =>
     deps.logger.warn('webhook not stored; the provider delivers it again', {

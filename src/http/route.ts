@@ -85,7 +85,7 @@ export const int64Out = z
 
 /**
  * Registers routes on a router, a 405 with Allow for the other methods of each path included.
- * @param audit hears of every change that an operator or an application makes
+ * @param audit receives every change that an operator or an application makes
  */
 export function mountRoutes(
   router: Router,

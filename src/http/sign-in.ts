@@ -8,7 +8,7 @@ export interface SignIn {
    * Starts a session for the holder of a token, once the audit has it.
    * @param action as the audit names it
    * @returns undefined when the token is not one of ours
-   * @throws Problem 401 while the admin interface is closed; 429 after too many wrong tokens from this address, by either way or as bearers
+   * @throws Problem 401 while the admin interface is closed; 429 after too many wrong tokens from this address, in either form or as bearer tokens
    */
   begin(token: string, action: string, request: Request, response: Response): Promise<Access | undefined>;
 }

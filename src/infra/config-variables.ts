@@ -63,12 +63,12 @@ const variable = <S extends z.ZodType>(schema: S, meaning: string, example: stri
 });
 
 /**
- * The variables in the order in which .env.example lists them. What an example has in <angle brackets> is a placeholder:
- * a start refuses it as a value.
+ * The variables in the order in which .env.example lists them. Text in <angle brackets> in an example is a placeholder:
+ * the service does not start with it as a value.
  */
 export const VARIABLES = {
-  PROVIDER_CLIENT_ID: variable(text, 'client id of the application at the provider', '<client id>'),
-  PROVIDER_CLIENT_SECRET: variable(text, 'client secret of the application at the provider', '<client secret>', true),
+  PROVIDER_CLIENT_ID: variable(text, 'client id of your application at the provider', '<client id>'),
+  PROVIDER_CLIENT_SECRET: variable(text, 'client secret of your application at the provider', '<client secret>', true),
   NEXT_PUBLIC_BASE_URL: variable(baseUrl, 'public base URL of this service', 'https://<public host>'),
   PROVIDER_VERIFY_TOKEN: variable(
     text.optional(),
@@ -98,7 +98,7 @@ export const VARIABLES = {
   ),
   MIGRATE_DATABASE_URL: variable(
     postgresUrl.optional(),
-    'address for migrations, of a role that may create tables; the role of DATABASE_URL is granted what it needs. Unset: DATABASE_URL',
+    'address for migrations, with a role that may create tables; the role of DATABASE_URL is granted what it needs. Unset: DATABASE_URL',
     'postgres://<owner>:<password>@<host>/activity_sync',
     true,
   ),
@@ -186,7 +186,7 @@ export const VARIABLES = {
           .filter((one) => one !== ''),
       )
       .pipe(z.array(origin)),
-    'comma list of origins of the application to which a connect link may send the browser back; none: no connect links',
+    'comma-separated origins of your application to which a connect link may return the browser; unset: no connect links',
     'https://<application host>',
   ),
   API_RATE_LIMIT: variable(
@@ -212,7 +212,7 @@ export const VARIABLES = {
   JOB_RETENTION_DAYS: variable(wholeNumber(30, 1, 36_500), 'days that finished jobs and ledger entries are kept', '30'),
 } as const satisfies Record<string, Variable>;
 
-/** What everyone must set, at the top of .env.example. The service starts without the last, with its console closed. */
+/** What every installation sets, at the top of .env.example. Without the last the service starts, with its console closed. */
 export const TO_SET = [
   'PROVIDER_CLIENT_ID',
   'PROVIDER_CLIENT_SECRET',

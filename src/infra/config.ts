@@ -52,11 +52,11 @@ export function readConfig(env: Environment = process.env): Config {
   return config;
 }
 
-/** A set variable that looks like one of the service's and is none. */
+/** A variable that is set and looks like one of the service's, but is not. */
 export interface UnknownVariable {
   name: string;
   nearest: string;
-  /** So near to a known one that it can be nothing else; readConfig refuses it. */
+  /** So close to a known one that it must be a typo; readConfig refuses it. */
   isTypo: boolean;
 }
 
@@ -64,7 +64,7 @@ const OWN_PREFIX = 'PROVIDER_';
 const TYPO_DISTANCE = 2;
 
 /**
- * Finds the variables PROVIDER_… that nothing reads. One that is no typo may belong to another program: Kubernetes
+ * Finds the variables PROVIDER_… that nothing reads. One that is not a typo may belong to another program: Kubernetes
  * sets PROVIDER_SERVICE_HOST in every pod beside a Service named provider.
  */
 export function findUnknownVariables(env: Environment = process.env): UnknownVariable[] {
@@ -141,7 +141,7 @@ function readEach(variables: Record<string, Variable>, env: Environment) {
 
 const WHOLE_PLACEHOLDER = /^<[^<>]*>$/;
 
-/** What a copied .env.example still has where a value belongs: a placeholder of its own, or any as the whole value. */
+/** The placeholder that a value still contains: that of the variable’s own example, or any as the whole value. */
 function findPlaceholder(given: string, example: string): string | undefined {
   const value = given.trim();
   if (WHOLE_PLACEHOLDER.test(value)) return value;

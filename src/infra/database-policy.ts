@@ -19,9 +19,9 @@ export const LOCK_MS = 500;
 export const LOCK_ALONE_MS = 1000;
 
 /** A delivery is answered within this time, whatever the database does: the provider allows 2 s. */
-export const ANSWER_MS = 1600;
+export const ANSWER_MS = 1400;
 /** No step of a delivery waits longer than its answer may take. */
-export const INTAKE_STATEMENT_MS = 1500;
+export const INTAKE_STATEMENT_MS = 1300;
 export const INTAKE_LOCK_MS = 200;
 
 /** A transaction that loses to another one (serialization failure, deadlock) is repeated at once. */

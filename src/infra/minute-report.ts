@@ -1,8 +1,8 @@
 const QUIET_MS = 60_000;
 
 /**
- * Reports what may happen often at most once a minute: the first time at once, and then with the count since.
- * @param report gets the newest of what happened
+ * Reports a frequent event at most once a minute: the first one at once, later ones with the count since.
+ * @param report gets the newest event
  */
 export function createMinuteReport<T>(
   now: () => number,

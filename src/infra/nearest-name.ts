@@ -1,12 +1,12 @@
-const LEFT_OUT = 0.5; // a word is left out more easily than another one written
+const LEFT_OUT = 0.5; // leaving out a word is a likelier mistake than writing another one
 
-/** The name that is most likely meant, and how far away it is: 1 for each letter too many or wrong, less for a missing one. */
+/** The name that was most likely meant, and its distance: 1 for each extra or wrong letter, less for a missing one. */
 export function findNearestName(given: string, names: readonly string[]): { name: string; distance: number } {
   const all = names.map((name) => ({ name, distance: distanceOf(given, name) }));
   return all.reduce((best, one) => (one.distance < best.distance ? one : best));
 }
 
-/** The weighted Levenshtein distance, row by row: `row[i]` is that of what was read of `from` to the first i letters of `to`. */
+/** The weighted Levenshtein distance, row by row: `row[i]` is the distance from the part of `from` read so far to the first i letters of `to`. */
 function distanceOf(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index * LEFT_OUT);
   for (const letter of from) {

@@ -9,7 +9,7 @@ const MAX_AGE_MS = 10_000;
  * Paces a read by its cost. A read under 50 ms runs for every call; a more expensive one takes at most a
  * twentieth of the time, and in between callers get the last answer, which is never older than ten seconds
  * plus one read. Only one read runs at a time, and a failed one is not kept.
- * @param keepMs for how long an answer is kept at least, however cheap
+ * @param keepMs how long an answer is kept at least, however cheap
  */
 export function createPacedRead<T>(read: () => Promise<T>, keepMs = 0): PacedRead<T> {
   let last: { answer: T; endedAt: number; tookMs: number } | undefined;

@@ -15,7 +15,7 @@ export interface ClaimToken {
   retryCount: number;
 }
 
-/** Notes which process runs these jobs, inside the transaction that claims them. */
+/** Records which process runs these jobs, inside the transaction that claims them. */
 export async function saveClaims(
   tx: Queryable,
   bossJobIds: readonly string[],

@@ -97,7 +97,7 @@ export async function completeDelivery(boss: PgBoss, tx: Queryable, run: Deliver
 }
 
 /**
- * Gives an attempt back that was not made, or of which nothing could be written down: it is due again in a second.
+ * Releases an attempt that was not made, or whose result could not be stored: it is due again in a second.
  * @throws ClaimLostError
  */
 export async function releaseDelivery(boss: PgBoss, tx: Queryable, run: ClaimToken, reason: string): Promise<void> {

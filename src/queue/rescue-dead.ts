@@ -1,7 +1,7 @@
 import type { Database, Queryable } from '../infra/database.ts';
 import { ClaimLostError, type ClaimToken } from './claims.ts';
 
-/** Which of these processes are dead for certain. */
+/** Which of these processes are certainly dead. */
 export type FindDead = (processIds: number[]) => Promise<number[]>;
 
 interface RunningRow extends ClaimToken {
@@ -9,9 +9,9 @@ interface RunningRow extends ClaimToken {
 }
 
 /**
- * Takes the running jobs of a queue from processes that died.
+ * Reclaims the running jobs of a queue from dead processes.
  * @param queue the SQL function that lists its jobs
- * @param release gives one back to pg-boss, inside a transaction
+ * @param release releases one to pg-boss, inside a transaction
  * @returns how many
  */
 export async function rescueDead(
@@ -33,7 +33,7 @@ export async function rescueDead(
       await database.transaction((tx) => release(tx, claim));
       rescued += 1;
     } catch (error) {
-      // It was settled, or rescued by another process, since the look.
+      // Settled, or rescued by another process, in the meantime.
       if (!(error instanceof ClaimLostError)) throw error;
     }
   }

@@ -13,7 +13,7 @@ export interface ApiTokenRow {
   createdAt: Date;
   /** To within a minute; null when it was never used. */
   lastUsedAt: Date | null;
-  /** From then on it is refused. */
+  /** Since when it is refused. */
   revokedAt: Date | null;
 }
 
@@ -31,7 +31,7 @@ export async function saveApiToken(
   return row as ApiTokenRow;
 }
 
-/** All tokens, revoked ones too, oldest first. */
+/** All tokens, including revoked ones, oldest first. */
 export async function listApiTokens(database: Queryable): Promise<ApiTokenRow[]> {
   return database.query<ApiTokenRow>(`SELECT ${COLUMNS} FROM api_token ORDER BY id`, []);
 }

@@ -6,7 +6,7 @@ import type { AthleteState } from './athletes.ts';
 export interface AthleteRow {
   id: Int64;
   name: string | null;
-  /** The application's own id of this user. */
+  /** The application's own id for this user. */
   externalId: string | null;
   state: AthleteState;
   stateDetail: string | null;

@@ -21,7 +21,7 @@ export async function saveAthlete(
     scope: string;
     state: AthleteState;
     stateDetail: string | undefined;
-    /** The application's own id of this user; undefined leaves the one that is stored. */
+    /** The application's own id for this user; undefined leaves the one that is stored. */
     externalId?: string | undefined;
   } & SealedTokens,
 ): Promise<void> {

@@ -5,7 +5,7 @@ import type { Queryable } from '../infra/database.ts';
 export interface AuditEntry {
   id: Int64;
   at: Date;
-  /** The admin token, the read token (which can only sign in), a browser session, an application's token, or wrong tokens of a minute. */
+  /** The admin token, the read token (which can only sign in), a browser session, an application's token, or a minute's wrong tokens. */
   who: 'admin' | 'read' | 'session' | 'application' | 'nobody';
   action: string;
   target: string | null;
@@ -90,8 +90,8 @@ export async function listAuditEntries(
 }
 
 /**
- * Empties the entries of an athlete who is erased, inside the caller's transaction: that something was done stays, and
- * the name of the application's token; whom it concerned goes.
+ * Empties the entries about an athlete who is erased, inside the caller's transaction: what was done stays, with the
+ * name of the application's token; the athlete's details go.
  */
 export async function forgetAthleteInAudit(tx: Queryable, athleteId: Int64): Promise<void> {
   await tx.query(`SELECT pg_advisory_xact_lock(${ENTRIES_OF})`, [athleteId]);

@@ -105,9 +105,9 @@ export async function insertDeliveriesOfChanges(
 }
 
 /**
- * Makes deliveries of the changes since a time again, but for those that wait, behind them.
+ * Repeats the deliveries of the changes since a time, except those still waiting, and queues them behind those.
  * The changes are locked against an erasure, which removes a change first and then its deliveries.
- * @returns undefined when there are more than `most`: then it makes none
+ * @returns undefined when there are more than `most`; then none is queued
  */
 export async function insertReplay(
   tx: Queryable,
@@ -271,7 +271,7 @@ export async function listAttempts(
     limit: number;
   },
 ): Promise<AttemptRow[]> {
-  // BETWEEN: of an equality PostgreSQL walks the primary key, past the attempts of all other endpoints.
+  // BETWEEN: for an equality PostgreSQL walks the primary key, past the attempts of all other endpoints.
   return database.query<AttemptRow>(
     `SELECT a.id, a.delivery_id AS "deliveryId", d.change_id AS "changeId", d.type, d.athlete_id AS "athleteId", d.activity_id AS "activityId",
        a.at, a.duration_ms AS "durationMs", a.status, a.error, a.answer, a.result

@@ -3,14 +3,14 @@ import type { Queryable } from '../infra/database.ts';
 import type { AttemptResult } from './delivery-log.ts';
 import { ENDPOINT_SETTINGS, type EndpointRow } from './endpoints.ts';
 
-/** The figures of an endpoint are of its newest attempts: at most so many, and at most so many hours old. */
+/** An endpoint's figures cover its newest attempts: at most this many, and at most this many hours old. */
 export const FIGURES_OF = { attempts: 1000, hours: 24 } as const;
-/** No more waiting deliveries are counted. */
+/** The count of waiting deliveries stops here. */
 export const MOST_WAITING = 1000;
 
-/** An endpoint with what concerns an operator. */
+/** An endpoint with its figures. */
 export interface WatchedEndpointRow extends EndpointRow {
-  /** Set while deliveries are signed with the former secret too. */
+  /** Set while deliveries are also signed with the former secret. */
   formerUntil: Date | null;
   /** Since when the oldest delivery has been waiting. */
   waitingSince: Date | null;
@@ -26,7 +26,7 @@ export interface WatchedEndpointRow extends EndpointRow {
   failedResult: AttemptResult | null;
 }
 
-/** Endpoints with their figures, in order of their ids. @param options.afterId the id of the last endpoint of the page before */
+/** Endpoints with their figures, in order of their ids. @param options.afterId the id of the last endpoint on the previous page */
 export async function listWatchedEndpoints(
   database: Queryable,
   options: { afterId?: Int64 | undefined; limit: number },

@@ -36,9 +36,9 @@ const COLUMNS = `${ENDPOINT_SETTINGS},
   (SELECT count(*)::int FROM delivery d WHERE d.endpoint_id = endpoint.id AND d.state = 'waiting') AS waiting`;
 
 /**
- * Creates an endpoint; it is told what changes from now on. Endpoints that are created at once may exceed `most` by a few.
+ * Creates an endpoint; it receives changes from now on. Endpoints created concurrently may exceed `most` by a few.
  * @param endpoint.sealedSecret encrypted
- * @returns undefined when there are `most` already
+ * @returns undefined when there already are `most`
  */
 export async function saveEndpoint(
   tx: Queryable,

@@ -15,7 +15,7 @@ export async function lockForErasure(tx: Queryable, athleteId: Int64): Promise<v
      ON CONFLICT (athlete_id) DO UPDATE SET athlete_id = excluded.athlete_id`,
     [athleteId],
   );
-  // One who reconnects just now is waited for, or waits and connects as a new athlete.
+  // An athlete who is just reconnecting goes first, or waits and connects as a new athlete.
   await lockAthlete(tx, athleteId);
 }
 

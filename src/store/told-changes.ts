@@ -3,7 +3,7 @@ import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 import type { DeliveryState } from './delivery-log.ts';
 
-/** Of an activity at most so many changes are read, and so many deliveries. */
+/** At most this many changes and this many deliveries of an activity are read. */
 export const MOST_CHANGES = 50;
 const MOST_DELIVERIES = 500;
 
@@ -21,7 +21,7 @@ export interface ToldChangeRow {
   settledAt: Date | null;
 }
 
-/** The newest changes of an activity that are kept, with their deliveries, newest first. */
+/** The newest stored changes of an activity with their deliveries, newest first. */
 export async function listToldChanges(database: Queryable, activityId: Int64): Promise<ToldChangeRow[]> {
   return database.query<ToldChangeRow>(
     `SELECT c.id AS "changeId", c.type, c.at, d.id AS "deliveryId", d.endpoint_id AS "endpointId", e.url, d.state, d.attempts,

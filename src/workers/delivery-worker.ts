@@ -23,7 +23,7 @@ import { type Claimed, WorkerLoop } from './worker-loop.ts';
 const COMPONENT = 'delivery';
 // NOTIFY wakes it sooner.
 const POLL_INTERVAL_MS = 5000;
-// Two looks make a worker dead.
+// A process is dead after two checks.
 const CARE_EVERY_MS = 2000;
 const IDLE_LINES_EVERY_MS = 60_000;
 // More of what is due may wait for its endpoint's calls to end.
@@ -150,7 +150,7 @@ export class DeliveryWorker {
       await database
         .transaction((tx) => releaseDelivery(boss, tx, run, message))
         .catch((problem: Error) =>
-          logger.warn('the delivery could not be released; pg-boss reclaims it', {
+          logger.warn('delivery not released, pg-boss will reclaim it', {
             component: COMPONENT,
             deliveryId: run.deliveryId,
             error: problem.message,
@@ -166,7 +166,7 @@ export class DeliveryWorker {
     const { boss, database, logger, now } = this.#deps;
     const released = await rescueDeliveries(database, boss, (ids) => this.#watch.look(ids));
     if (released > 0) {
-      logger.warn('deliveries of dead workers rescued', { component: COMPONENT, deliveries: released });
+      logger.warn('deliveries of dead processes rescued', { component: COMPONENT, deliveries: released });
       this.#loop.wake();
     }
     if (now() - this.#idleLinesAt < IDLE_LINES_EVERY_MS) return;

@@ -18,7 +18,7 @@ import { readSweepTimes } from '../store/polling-sweeps.ts';
 import { findLastReceived } from '../store/webhook-events.ts';
 import { Repeater } from './repeater.ts';
 
-const EVERY_MS = 5000;
+const EVERY_MS = 10_000; // Prometheus scrapes every 15 s
 const HELD_MS = 3 * EVERY_MS;
 
 export interface MetricsCollectorOptions {

@@ -12,7 +12,8 @@ import { Repeater } from './repeater.ts';
 import { type Claimed, WorkerLoop } from './worker-loop.ts';
 
 const COMPONENT = 'thumbnail';
-const POLL_INTERVAL_MS = 2000;
+// NOTIFY wakes it sooner.
+const POLL_INTERVAL_MS = 5000;
 // Another replica's claim may hold a due job.
 const MIN_WAIT_MS = 25;
 const RESCUE_MS = 2000;

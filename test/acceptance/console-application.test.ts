@@ -93,7 +93,7 @@ const whatIsKept = () =>
   page.evaluate('JSON.stringify([location.href, history.state, { ...localStorage }, { ...sessionStorage }])');
 
 describe('an endpoint', () => {
-  it('is created with a form, its secret shown this once, and is then sent what it wants', async () => {
+  it('is created with a form, its secret is shown only once, and it receives what it requested', async () => {
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
     await open('/application');
     await page.getByRole('link', { name: 'Application', exact: true }).and(page.locator('[aria-current]')).waitFor();
@@ -139,9 +139,9 @@ describe('an endpoint', () => {
     const { id } = await createEndpoint();
     receiver.answer = () => ({ status: 503, body: 'The deployment is under way.' });
     await open(`/endpoints/${id}`);
-    await page.getByText('Nothing was sent yet.').waitFor();
+    await page.getByText('Nothing has been sent yet.').waitFor();
     await press('Send test');
-    await told('A test is on its way; its attempt appears below.');
+    await told('Test queued; its attempt appears below.');
     await untilAttempts(id, 1);
     // It is not retried during the test.
     await rig.service.database.query('UPDATE delivery SET state = $2, job_id = NULL WHERE endpoint_id = $1', [
@@ -159,7 +159,7 @@ describe('an endpoint', () => {
 
     receiver.answer = () => ({ status: 200 });
     await page.getByRole('button', { name: /^Resend what attempt/ }).click();
-    await told('It is sent again, behind what waits for that athlete.');
+    await told('Queued again, behind what waits for that athlete.');
     await rows('Attempts').first().getByText('delivered').first().waitFor();
     await page.getByText('50% of 2').waitFor();
   });
@@ -184,7 +184,7 @@ describe('an endpoint', () => {
     await page.getByText('98% of 61').waitFor();
   });
 
-  it('gets another secret, shown this once with the time until which the former one is valid', async () => {
+  it('gets a new secret, shown only once with the time until which the former one is valid', async () => {
     const { id, secret: former } = await createEndpoint();
     await open(`/endpoints/${id}`);
     await press('Rotate secret');
@@ -203,25 +203,25 @@ describe('an endpoint', () => {
     const call = receiver.calls[before] as Receiver['calls'][number];
     expect([former, secret].map((one) => isVerified(call, one))).toEqual([true, true]);
     await press('Rotate secret');
-    await dialog().getByText('would stop now').waitFor();
+    await dialog().getByText('it stops now').waitFor();
     await confirm('Cancel');
   });
 
-  it('is changed, disabled and enabled, and deleted only after a question', async () => {
+  it('is changed, disabled and enabled, and deleted only after a confirmation', async () => {
     const { id } = await createEndpoint();
     await open(`/endpoints/${id}`);
     await page.getByText('Change what it is sent').click();
     await page.getByLabel('activity.deleted').check();
     await press('Save');
-    await told(`Endpoint ${id} is changed.`);
+    await told(`Endpoint ${id} changed.`);
     await page.getByRole('definition').getByText('activity.deleted').waitFor();
 
     await press('Disable');
     await confirm('Disable');
-    await page.getByText('It was disabled by request. Enable it to resume.').waitFor();
+    await page.getByText('This endpoint was disabled by request. Enable it to resume.').waitFor();
     expect(await page.getByRole('button', { name: 'Send test' }).isDisabled()).toBe(true);
     await press('Enable');
-    await told(`Endpoint ${id} is enabled; it is sent what it has missed.`);
+    await told(`Endpoint ${id} enabled; it now receives what it missed.`);
     await page.getByText('enabled', { exact: true }).waitFor();
 
     await press('Delete');
@@ -231,7 +231,7 @@ describe('an endpoint', () => {
     expect((await app.call('GET', `/api/v1/endpoints/${id}`)).status).toBe(200);
     await press('Delete');
     await confirm('Delete');
-    await told(`Endpoint ${id} is deleted.`);
+    await told(`Endpoint ${id} deleted.`);
     await heading('Application');
     expect((await app.call('GET', `/api/v1/endpoints/${id}`)).status).toBe(404);
   });
@@ -248,7 +248,7 @@ describe('an endpoint', () => {
     );
     await page.getByLabel(/^Everything since/).fill(String(anHourAgo));
     await press('Replay');
-    await dialog().getByText('is sent everything again').waitFor();
+    await dialog().getByText('is sent to endpoint').waitFor();
     await confirm('Replay');
     await told(/\d+ changes? queued\./);
     await until(() => receiver.calls.filter(isOfIt).length === 2, 'the replay');
@@ -256,7 +256,7 @@ describe('an endpoint', () => {
 });
 
 describe('a token', () => {
-  it('is created, shown this once, used, and revoked only after a question', async () => {
+  it('is created, shown only once, used, and revoked only after a confirmation', async () => {
     await open('/application');
     await page.getByLabel('Application', { exact: true }).fill('night app');
     await page.getByLabel('May').selectOption('write');
@@ -276,7 +276,7 @@ describe('a token', () => {
     expect((await night.call('GET', '/api/v1/endpoints')).status).toBe(200);
     await press('Revoke night app');
     await confirm('Revoke');
-    await told('The token of night app is revoked.');
+    await told('Token of night app revoked.');
     await row.getByRole('button').waitFor({ state: 'hidden' });
     expect(await row.getByRole('cell').nth(4).textContent()).toMatch(/ago|now/);
     expect((await night.call('GET', '/api/v1/endpoints')).status).toBe(401);
@@ -310,7 +310,7 @@ describe('who was told', () => {
     await heading(`Endpoint ${id}`);
   });
 
-  it('of an athlete is the application’s own id of them', async () => {
+  it('of an athlete is the application’s own id for them', async () => {
     await rig.service.database.query('UPDATE athlete SET external_id = $2 WHERE athlete_id = $1', [
       athleteId,
       'user-17',

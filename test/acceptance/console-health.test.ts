@@ -73,7 +73,7 @@ describe('the health banner', () => {
   }, 90_000);
 });
 
-describe('while the database is cut', () => {
+describe('while the database is cut off', () => {
   const VIEWS = ['', '/jobs', '/athletes', '/activities', '/deliveries', '/audit'];
 
   it('the header and every view say within 5 s since when they are not updated, and recover without a reload', async () => {

@@ -253,7 +253,7 @@ describe('the summary of the event stream', () => {
 });
 
 describe('without ADMIN_TOKEN', () => {
-  it('the start line and both ways to sign in say that the admin interface is closed, and how to open it', async () => {
+  it('the start line and both sign-ins say that the admin interface is closed, and how to open it', async () => {
     const { logger, lines } = keepLog('info');
     const closed = await rig.startReplica({ ADMIN_TOKEN: '' }, undefined, { logger });
     expect(lines.map((line) => JSON.parse(line)).find(({ message }) => message === 'service started')).toMatchObject({
@@ -280,7 +280,7 @@ describe('without ADMIN_TOKEN', () => {
     }
   });
 
-  it('the admin interface is closed, a session cannot be begun, and the rest is served', async () => {
+  it('the admin interface is closed, no session can be started, and the rest is served', async () => {
     const closed = await rig.startReplica({ ADMIN_TOKEN: '' });
     const get = (path: string, init?: RequestInit) => fetch(`${closed.url}${path}`, init);
     for (const authorization of [`Bearer ${ADMIN_TOKEN}`, `Bearer ${READ_TOKEN}`, 'Bearer ', '']) {

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { Writable } from 'node:stream';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import winston from 'winston';
@@ -95,7 +96,7 @@ describe('a run that ends while the database is unreachable', () => {
     await untilEnded(before.id); // its connection is open now, and needs no answer
     const { id, answer } = await startHeldCall();
     const dropped = untilLogged('claim lost, result discarded');
-    const loseAnswerToCommit = () => rig.proxy.holdFrom('COMMIT', () => undefined, 'answers');
+    const loseAnswerToCommit = (settling: Socket) => rig.proxy.holdFrom('COMMIT', () => undefined, 'answers', settling);
     rig.proxy.holdFrom(`"activityId":"${id}"`, loseAnswerToCommit, 'nothing');
     answer();
     const ended = await untilEnded(id);

@@ -192,7 +192,7 @@ describe('a delivery to an endpoint', () => {
     await until(async () => (await endpointNow(id)).disabledReason === 'failing', 'the end');
   });
 
-  it('waits, and is no failure of the endpoint, while no key of ours opens its secret', async () => {
+  it('waits, and does not count as a failure of the endpoint, while no configured key decrypts its secret', async () => {
     const { id, secret } = await createEndpoint();
     const { database } = rig.service;
     const rightKey = (await database.query<{ secret: string }>('SELECT secret FROM endpoint'))[0]?.secret;
@@ -214,7 +214,7 @@ describe('a delivery to an endpoint', () => {
     expect(told().sort()).toEqual(['55', '56', '57']);
   });
 
-  it('is made again of everything since a time, behind what waits', async () => {
+  it('is repeated for every change since a time, behind what waits', async () => {
     const { id } = await createEndpoint();
     await record('61', '1');
     await receiver.untilCalls(1);
@@ -230,7 +230,7 @@ describe('a delivery to an endpoint', () => {
     expect(told()).toEqual(['1', '2', '2']);
   });
 
-  it('is made again of 10,000 changes at most: beyond that the answer is 409, and nothing is queued', async () => {
+  it('is repeated for at most 10,000 changes: beyond that the answer is 409, and nothing is queued', async () => {
     const since = new Date(rig.clock.now()).toISOString();
     const changes = Array.from({ length: 10_001 }, (_, n) => ({ athleteId: String(n + 1), activityId: String(n + 1) }));
     await rig.service.database.transaction((tx) =>
@@ -251,7 +251,7 @@ describe('a delivery to an endpoint', () => {
     expect((await endpointNow(id)).waiting).toBe(10_000);
   });
 
-  it('waits at no endpoint that hangs', async () => {
+  it('does not wait for an endpoint that hangs', async () => {
     await createEndpoint({ url: `${receiver.url}/hang` });
     await createEndpoint({ url: `${receiver.url}/works` });
     receiver.answer = ({ path }) => (path === '/hang' ? undefined : { status: 200 });

@@ -174,7 +174,7 @@ describe('a process that vanishes while it migrates', () => {
     const url = new URL(empty.url);
     const proxy = await startTcpProxy(Number(url.port));
     url.port = String(proxy.port);
-    const gone = new Promise<void>((resolve) => proxy.holdFrom('schema_migration', resolve));
+    const gone = new Promise<void>((resolve) => proxy.holdFrom('schema_migration', () => resolve()));
     const vanished = migrate({ connectionString: url.href, logger: createSilentLogger(), lockIdleMs: 200 }).catch(
       (error: Error) => error,
     );

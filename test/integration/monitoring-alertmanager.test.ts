@@ -9,7 +9,7 @@ import { stringify } from 'yaml';
 import { findProgram } from '../../alerting/src/find-program.ts';
 import { startAlertmanager, withHeartbeatAddress } from '../../alerting/src/local-stack.ts';
 import { readAlertmanagerConfig, readSettings } from '../../k8s/src/read-layers.ts';
-import { runAlertTest } from '../../src/cli/alert-test.ts';
+import { runAlertTest, sendTestAlert } from '../../src/cli/alert-test.ts';
 import { until } from '../support/until.ts';
 
 const amtool = findProgram('amtool', 'prometheus-alertmanager', 'the configuration and the routes of the Alertmanager');
@@ -57,14 +57,54 @@ describe('the configuration of the Alertmanager', () => {
   });
 });
 
-describe('the inhibition rules', () => {
-  const program = findProgram(
-    'prometheus-alertmanager',
-    'prometheus-alertmanager',
-    'that a cause silences what follows',
-  );
+const program = findProgram(
+  'prometheus-alertmanager',
+  'prometheus-alertmanager',
+  'that a cause silences what follows, and that the liveness alert is sent at each interval',
+);
 
-  /** Which alerts an Alertmanager inhibits while it has all of them, each as `name namespace`. */
+describe("the liveness alert's way to its monitor", () => {
+  const INTERVAL_MS = 2000; // one minute, shortened
+
+  it('is taken at every interval, not at every second one', async () => {
+    if (!program) return;
+    const sentAt: number[] = [];
+    const monitor = createServer((_, response) => {
+      sentAt.push(performance.now());
+      response.end();
+    });
+    await new Promise<void>((resolve) => monitor.listen(0, '127.0.0.1', resolve));
+    const faster = (_: string, name: string, count: string, unit: string) =>
+      `"${name}_interval":"${Math.round((Number(count) * (unit === 'm' ? 60 : 1) * INTERVAL_MS) / 60)}ms"`;
+    const [route] = (config.route as { routes: object[] }).routes;
+    const quick = JSON.stringify(route).replaceAll(/"(group|repeat)_interval":"(\d+)(m|s)"/g, faster);
+    const alertmanager = await startAlertmanager({
+      program,
+      folder: mkdtempSync(join(folder, 'heartbeat-')),
+      config: { ...readAlertmanagerConfig(), route: { receiver: 'null', routes: [JSON.parse(quick)] } },
+      webhookUrl: 'http://127.0.0.1:1',
+      heartbeatUrl: `http://127.0.0.1:${(monitor.address() as AddressInfo).port}`,
+    });
+    try {
+      await sendTestAlert(alertmanager.url, {
+        now: Date.now(),
+        lastsMs: 600_000,
+        alertname: 'Watchdog',
+        severity: 'none',
+      });
+      await until(() => sentAt.length >= 4, 'four heartbeats');
+      const gaps = sentAt.slice(1).map((at, index) => at - (sentAt[index] as number));
+      expect(Math.max(...gaps)).toBeLessThan(1.5 * INTERVAL_MS);
+    } finally {
+      await alertmanager.stop();
+      monitor.closeAllConnections();
+      await new Promise((resolve) => monitor.close(resolve));
+    }
+  });
+});
+
+describe('the inhibition rules', () => {
+  /** Which alerts an Alertmanager inhibits while it has all of them, each as `name namespace job`. */
   async function inhibited(alerts: string[]): Promise<string[]> {
     const alertmanager = await startAlertmanager({
       program: program as string,
@@ -74,12 +114,15 @@ describe('the inhibition rules', () => {
     });
     try {
       const body = alerts.map((alert) => {
-        const [alertname, namespace] = alert.split(' ');
-        return { labels: { alertname, namespace, severity: 'critical' }, annotations: {} };
+        const [alertname, namespace, job] = alert.split(' ');
+        return {
+          labels: { alertname, namespace, ...(job && { job, service: job }), severity: 'critical' },
+          annotations: {},
+        };
       });
       const headers = { 'content-type': 'application/json' };
       await fetch(`${alertmanager.url}/api/v2/alerts`, { method: 'POST', headers, body: JSON.stringify(body) });
-      type Known = { labels: { alertname: string; namespace: string }; status: { state: string } }[];
+      type Known = { labels: { alertname: string; namespace: string; job?: string }; status: { state: string } }[];
       const read = async () => (await (await fetch(`${alertmanager.url}/api/v2/alerts`)).json()) as Known;
       let known = await read();
       // Every group is processed once after group_wait; until then an alert is unprocessed.
@@ -89,7 +132,7 @@ describe('the inhibition rules', () => {
       }, 'every alert being processed');
       return known
         .filter(({ status }) => status.state === 'suppressed')
-        .map(({ labels }) => `${labels.alertname} ${labels.namespace}`)
+        .map(({ labels }) => [labels.alertname, labels.namespace, labels.job].filter(Boolean).join(' '))
         .sort();
     } finally {
       await alertmanager.stop();
@@ -112,6 +155,36 @@ describe('the inhibition rules', () => {
       'ActivitySyncWebhookErrorBudgetFastBurn prod',
       'LogDatabaseUnreachable prod',
     ]);
+  });
+
+  it('inhibit what follows from commits that no replica confirms', async () => {
+    if (!program) return;
+    const answer = await inhibited([
+      'DatabaseWithoutReplica prod',
+      'ActivitySyncWebhookErrorBudgetFastBurn prod',
+      'ActivitySyncTargetDown prod',
+    ]);
+    expect(answer).toEqual(['ActivitySyncWebhookErrorBudgetFastBurn prod']);
+  });
+
+  it('inhibit what waits for the workers while none of them answers', async () => {
+    if (!program) return;
+    const follow = [
+      'ActivitySyncDeliveriesWaiting prod',
+      'ActivitySyncQueueStalled prod',
+      'ActivitySyncWebhookJobOld prod',
+    ];
+    const others = ['ActivitySyncWebhookErrorBudgetFastBurn prod', 'ActivitySyncQueueStalled staging'];
+    expect(await inhibited(['ActivitySyncTargetDown prod activity-sync-worker', ...follow, ...others])).toEqual(follow);
+    expect(await inhibited(['ActivitySyncTargetDown prod activity-sync', ...follow])).toEqual([]);
+  });
+
+  it("inhibit the chart's alert about targets where one of ours speaks of the same", async () => {
+    if (!program) return;
+    const own = ['ActivitySyncTargetDown prod activity-sync', 'DatabaseInstanceDown prod'];
+    const others = ['TargetDown prod monitoring/velero', 'TargetDown staging activity-sync'];
+    const same = ['TargetDown prod activity-sync', 'TargetDown prod monitoring/activity-sync-db'];
+    expect(await inhibited([...own, ...others, ...same])).toEqual(same);
   });
 
   it('inhibit the slower tiers of an error budget while a faster one burns', async () => {

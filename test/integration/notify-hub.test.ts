@@ -174,7 +174,7 @@ describe('a server that lets the service in and then says nothing', () => {
   /** Goes on as the proxy does until the service has asked to listen. */
   const holdFromListen = () =>
     new Promise<void>((resolve) => {
-      proxy.holdFrom('LISTEN', resolve);
+      proxy.holdFrom('LISTEN', () => resolve());
     });
 
   it('is dropped, and tried again', async () => {

@@ -5,9 +5,9 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parseAllDocuments } from 'yaml';
 import { fillIn, type Resource, readSettings } from '../../k8s/src/read-layers.ts';
-import { findBuilt } from '../../tools/programs.ts';
-import { layers } from '../support/manifests.ts';
-import { type Cluster, installDefinitions, startCluster } from './cluster.ts';
+import { findBuilt, readDefinitions } from '../../tools/programs.ts';
+import { findResource, layers } from '../support/manifests.ts';
+import { type Cluster, installDefinitions, moduleFolder, startCluster } from './cluster.ts';
 
 const root = join(import.meta.dirname, '../..');
 const NEEDS_FLUX = ['./k8s/sources', './k8s/operators', './k8s/monitoring/stack'];
@@ -99,6 +99,14 @@ describe('an empty cluster with Flux', () => {
     });
   });
 
+  it('takes the database that a restore makes, as docs/monitoring.md has it, without a warning', async () => {
+    const page = readFileSync(join(root, 'docs/monitoring.md'), 'utf8');
+    const [, restored = ''] = /^```yaml\n([\s\S]*?)^```/m.exec(page.slice(page.indexOf('### Restore'))) ?? [];
+    const resources = parseAllDocuments(fillIn(restored, readSettings())).map((document) => document.toJS());
+    expect(resources.map(({ kind }) => kind)).toEqual(['Cluster', 'ScheduledBackup']);
+    expect((await cluster.apply(resources, 'kubectl')).stderr).toBe('');
+  });
+
   it('refuses a field that no resource has', async () => {
     const [misspelt] = applied.get('namespaces') ?? [];
     await expect(cluster.apply([{ ...misspelt, sepc: {} }])).rejects.toThrow('sepc');
@@ -107,26 +115,67 @@ describe('an empty cluster with Flux', () => {
 
 describe('an empty cluster without Flux', () => {
   let cluster: Cluster;
+  let folder: string;
+  /** The commands that fill-in.ts prints, in their order. */
+  let commands: string[];
 
   beforeAll(async () => {
-    cluster = await startCluster();
-    await installDefinitions(cluster, (module) => module.includes('fluxcd'));
-  }, 180_000);
-  afterAll(async () => (cluster as Cluster | undefined)?.stop());
-
-  it('accepts the whole tree at once with kubectl apply -k', async () => {
-    const commands = execFileSync(process.execPath, [join(root, 'k8s/src/fill-in.ts')])
+    folder = mkdtempSync(join(tmpdir(), 'without-flux-'));
+    commands = execFileSync(process.execPath, [join(root, 'k8s/src/fill-in.ts')])
       .toString()
       .trim()
       .split('\n');
+    cluster = await startCluster();
+    // The chart of cert-manager brings its definitions; those of the other charts are installed in their place.
+    await installDefinitions(cluster, (module) => /fluxcd|cert-manager/.test(module));
+  }, 180_000);
+  afterAll(async () => {
+    await (cluster as Cluster | undefined)?.stop();
+    rmSync(folder, { recursive: true });
+    rmSync(join(commands.at(-1)?.split(' ').at(-1) ?? '', '..'), { recursive: true });
+  });
+
+  it('takes the namespaces, then a chart by the command of Helm, twice', async () => {
+    const [namespaces = '', ...others] = commands;
+    expect((await cluster.kubectl(namespaces.split(' ').slice(1))).stderr).toBe('');
+    const printed = others.find((command) => command.startsWith('helm upgrade --install cert-manager ')) ?? '';
+    const chart = await chartOfCertManager(folder);
+    const fromModule = printed
+      .replace(/ --repo \S+ --version \S+/, '')
+      .replace('cert-manager cert-manager', `cert-manager ${chart}`);
+    // No pod comes up here that Helm could wait for, or that could answer as the chart's webhook.
+    const [, ...args] = fromModule.replace(/ --wait .*/, ' --no-hooks').split(' ');
+    const env = { PATH: process.env.PATH, HOME: folder, KUBECONFIG: cluster.kubeconfig };
+    for (const revision of [1, 2]) {
+      const answer = execFileSync(findBuilt('helm'), args, { env, stdio: ['ignore', 'pipe', 'pipe'] }).toString();
+      expect(answer).toMatch(new RegExp(`STATUS: deployed\nREVISION: ${revision}\n`));
+    }
+    const webhooks = 'validatingwebhookconfiguration,mutatingwebhookconfiguration';
+    const removed = await cluster.kubectl(['delete', webhooks, '-l', 'app.kubernetes.io/instance=cert-manager']);
+    expect(removed.exitCode).toBe(0);
+    expect((await cluster.kubectl(['wait', '--for=condition=Established', 'crd', '--all'])).exitCode).toBe(0);
+  });
+
+  it('takes the whole tree at once with kubectl apply -k', async () => {
     const [, ...args] = commands.at(-1)?.split(' ') ?? [];
     const answer = await cluster.kubectl(args);
-    rmSync(dirname(args.at(-1) ?? ''), { recursive: true });
     expect([answer.exitCode, answer.stderr]).toEqual([0, '']);
     const everything = layers.filter(({ path }) => !NEEDS_FLUX.includes(path)).flatMap(({ path }) => rendered(path));
     expect((await cluster.read(everything)).length).toBe(everything.length);
   });
 });
+
+/** The chart as it is released: its module has it without a version. */
+async function chartOfCertManager(folder: string): Promise<string> {
+  const { module, version } = readDefinitions().find((one) => one.module.endsWith('/cert-manager')) ?? {};
+  const chart = join(folder, 'cert-manager');
+  const source = join(await moduleFolder(module ?? '', version ?? ''), 'deploy/charts/cert-manager');
+  execFileSync('cp', ['-r', '--no-preserve=mode', source, chart]);
+  const text = readFileSync(join(chart, 'Chart.template.yaml'), 'utf8').replaceAll('v0.0.0', version ?? '');
+  writeFileSync(join(chart, 'Chart.yaml'), text);
+  expect(findResource('HelmRelease', 'cert-manager').spec.chart.spec.version).toBe(version);
+  return chart;
+}
 
 /** The commands of the section "Installing", without those that say that they are not run. */
 function installationCommands(): string[] {

@@ -141,7 +141,8 @@ async function startEtcd(folder: string): Promise<LocalProgram> {
   return started(child, Number(new URL(clients).port), /serving (insecure )?client (requests|traffic)/);
 }
 
-async function moduleFolder(module: string, version: string): Promise<string> {
+/** Where Go keeps a module's files. */
+export async function moduleFolder(module: string, version: string): Promise<string> {
   const { stdout } = await run('go', ['mod', 'download', '-json', `${module}@${version}`]);
   return (JSON.parse(stdout) as { Dir: string }).Dir;
 }

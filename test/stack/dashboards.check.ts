@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import { findProgram } from '../../alerting/src/find-program.ts';
 import { type LocalProgram, startAlertmanager, startPrometheus } from '../../alerting/src/local-stack.ts';
 import { readRuleFiles } from '../../alerting/src/rule-files.ts';
-import { panelQueries, withoutGrafanaVariables } from '../../dashboards/src/panel-queries.ts';
+import { type PanelQuery, panelQueries, withoutGrafanaVariables } from '../../dashboards/src/panel-queries.ts';
 import { readAlertmanagerConfig } from '../../k8s/src/read-layers.ts';
 import { keepLog } from '../support/kept-log.ts';
 import { findResource } from '../support/manifests.ts';
@@ -24,6 +24,7 @@ const rules = readRuleFiles().filter(({ name, language }) => language === 'promq
 
 /** Samples of the exporters that only a cluster has, with the labels that theirs have. */
 const OF_A_CLUSTER = `
+kube_pod_container_info{namespace="activity-sync",pod="activity-sync-web-1",container="activity-sync",image="activity-sync:RISING"} 1
 kube_pod_status_phase{namespace="shop",pod="shop-0",phase="Pending"} 1
 kube_pod_container_status_restarts_total{namespace="shop",pod="shop-0",container="shop"} RISING
 kube_pod_container_resource_requests{namespace="activity-sync",pod="activity-sync-web-1",container="activity-sync",resource="cpu"} 0.1
@@ -93,12 +94,13 @@ afterAll(async () => {
   await (alertmanager as LocalProgram | undefined)?.stop();
   await new Promise((resolve) => exporter.close(resolve));
   rmSync(folder, { recursive: true });
-});
+}, 120_000); // five programs, one after the other, beside two other files' programs
 
 describe.each(DASHBOARDS)('%s', (file) => {
   const dashboard = JSON.parse(readFileSync(join(import.meta.dirname, '../../dashboards', file), 'utf8'));
 
-  it.each(panelQueries(dashboard).map((query) => ({ ...query, title: `${query.panel}: ${query.expr}` })))(
+  const queries = [...panelQueries(dashboard), ...markQueries(dashboard), ...variableQueries(dashboard)];
+  it.each(queries.map((query) => ({ ...query, title: `${query.panel}: ${query.expr}` })))(
     '$title',
     async ({ language, expr }) => {
       const query = withoutGrafanaVariables(expr, WINDOW);
@@ -108,6 +110,25 @@ describe.each(DASHBOARDS)('%s', (file) => {
     },
   );
 });
+
+/** The marks on each chart. */
+function markQueries({ annotations }: { annotations: { list: { name: string; expr: string }[] } }): PanelQuery[] {
+  return annotations.list.map(({ name, expr }) => ({ panel: `the marks ${name}`, language: 'promql', expr }));
+}
+
+/** What a variable's values are read from. */
+function variableQueries({
+  templating,
+}: {
+  templating: { list: { name: string; type: string; query: string }[] };
+}): PanelQuery[] {
+  return templating.list
+    .filter(({ type }) => type === 'query')
+    .map(({ name, query }) => {
+      const [, expr = query] = /^label_values\((.+), \w+\)$/.exec(query) ?? [];
+      return { panel: `the variable ${name}`, language: 'promql', expr };
+    });
+}
 
 /** The number of series or streams in the answer. @throws when the query is refused */
 async function askPrometheus(query: string): Promise<number> {

@@ -1,5 +1,7 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
+type Held = 'all' | 'answers' | 'nothing';
+
 /** A TCP proxy in front of a server, to cut and to hold connections as a bad network does. */
 export interface TcpProxy {
   readonly port: number;
@@ -14,10 +16,11 @@ export interface TcpProxy {
   holdAnswers(): void;
   /**
    * As `hold`, or as `holdAnswers`, from the first data on in which a client sends `text`.
-   * @param onHeld is called when it arrives
+   * @param onHeld is called when it arrives, with the client that sent it
    * @param what 'nothing' only tells that it came
+   * @param by the client that must send it; any of them unless given
    */
-  holdFrom(text: string, onHeld: () => void, what?: 'all' | 'answers' | 'nothing'): void;
+  holdFrom(text: string, onHeld: (client: Socket) => void, what?: Held, by?: Socket): void;
   /** Lets through everything that a PostgreSQL server sends except notifications, as a connection pooler may. Begin while it is idle. */
   dropNotifications(): void;
   release(): void;
@@ -35,14 +38,14 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   let opened = 0;
   let holding: 'nothing' | 'notifications' | 'answers' | 'all' = 'nothing';
 
-  let trap: { text: string; onHeld: () => void; what: 'all' | 'answers' | 'nothing' } | undefined;
+  let trap: { text: string; onHeld: (client: Socket) => void; what: Held; by: Socket | undefined } | undefined;
 
-  const spring = (chunk: Buffer): void => {
-    if (!trap || !chunk.includes(trap.text)) return;
+  const spring = (chunk: Buffer, client: Socket): void => {
+    if (!trap || (trap.by && trap.by !== client) || !chunk.includes(trap.text)) return;
     const { what, onHeld } = trap;
     trap = undefined;
     holding = what;
-    onHeld();
+    onHeld(client);
   };
 
   const server = createServer((client) => {
@@ -60,7 +63,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       [upstream, client],
     ] as const) {
       from.on('data', (chunk) => {
-        if (from === client) spring(chunk);
+        if (from === client) spring(chunk, client);
         if (holding === 'notifications' && from === upstream) to.write(withoutNotifications(chunk));
         else if (holding !== 'all' && (holding !== 'answers' || from === client)) to.write(chunk);
       });
@@ -99,8 +102,8 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     holdAnswers: () => {
       holding = 'answers';
     },
-    holdFrom: (text, onHeld, what = 'all') => {
-      trap = { text, onHeld, what };
+    holdFrom: (text, onHeld, what = 'all', by = undefined) => {
+      trap = { text, onHeld, what, by };
     },
     dropNotifications: () => {
       holding = 'notifications';

@@ -161,10 +161,12 @@ describe('the charts', () => {
       KubePodCrashLooping: 'PodCrashLooping',
       KubePersistentVolumeFillingUp: 'VolumeFilling',
       AlertmanagerFailedToSendAlerts: 'AlertDeliveryFailing',
+      AlertmanagerClusterFailedToSendAlerts: 'AlertDeliveryFailing',
       AlertmanagerFailedReload: 'AlertmanagerConfigurationRefused',
       PrometheusRuleFailures: 'MetricRulesFailing',
       PrometheusNotConnectedToAlertmanagers: 'AlertSendingFailing',
       PrometheusErrorSendingAlertsToSomeAlertmanagers: 'AlertSendingFailing',
+      PrometheusErrorSendingAlertsToAnyAlertmanager: 'AlertSendingFailing',
     };
     const { disabled } = values('kube-prometheus-stack').defaultRules;
     const { KubeMemoryOvercommit: _, KubeCPUOvercommit: __, ...doubles } = disabled;

@@ -29,6 +29,13 @@ describe('every alert', () => {
     expect(headings).toContain(`## ${alert}`);
   });
 
+  it.each(['PodCrashLooping', 'LogCrashLoop', 'LogServiceCrashed', 'LogServiceStartRefused', 'DatabaseInstanceDown'])(
+    '%s is no page: it is about one process of several',
+    (name) => {
+      expect(alerts.find(({ alert }) => alert === name)?.labels?.severity).toBe('warning');
+    },
+  );
+
   // Two groups would become one alert with the same labels, which Prometheus refuses.
   it.each(alerts)('$alert sets no label that its expression groups by', ({ expr, labels }) => {
     const grouped = [...expr.matchAll(/\bby\s*\(([^)]*)\)/g)].flatMap(([, names = '']) => names.split(/\s*,\s*/));

@@ -33,14 +33,14 @@ describe('a paced read', () => {
     expect([await second, await third]).toEqual(['new', 'newest']);
   });
 
-  it('is made once for all who ask while its answer is kept, however cheap', async () => {
+  it('is made once for all callers while its answer is kept, however cheap', async () => {
     let reads = 0;
     const read = createPacedRead(async () => ++reads, 60_000);
     expect(await Promise.all([read(), read(), read()])).toEqual([1, 1, 1]);
     expect(await read()).toBe(1);
   });
 
-  it('hands an error on and reads again', async () => {
+  it('passes on an error and reads again', async () => {
     let reads = 0;
     const read = createPacedRead(async () => {
       reads += 1;

@@ -92,7 +92,10 @@ export function database() {
       },
       's',
       [
-        ['time() - (max(barman_cloud_cloudnative_pg_io_last_available_backup_timestamp) > 0)', 'database'],
+        [
+          'time() - (max by (namespace) (barman_cloud_cloudnative_pg_io_last_available_backup_timestamp{namespace=~"$namespace"}) > 0)',
+          'database',
+        ],
         ['time() - (max by (schedule) (velero_backup_last_successful_timestamp) > 0)', '{{schedule}}'],
       ],
     ),

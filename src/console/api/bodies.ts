@@ -252,7 +252,7 @@ export interface History {
   points: (Sums & { at: string })[];
 }
 
-/** What an endpoint of the application is told, and where. */
+/** Which changes an endpoint of the application receives, and where. */
 export interface EndpointSettings {
   url: string;
   /** null: every type. */

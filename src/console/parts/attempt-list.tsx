@@ -44,7 +44,7 @@ export function AttemptList({ endpointId }: { endpointId: string }) {
           <>
             {page.attempts.length === 0 ? (
               <Empty>
-                {PARAMETERS.some((name) => query.has(name)) ? 'No attempt matches.' : 'Nothing was sent yet.'}
+                {PARAMETERS.some((name) => query.has(name)) ? 'No attempt matches.' : 'Nothing has been sent yet.'}
               </Empty>
             ) : (
               <Table

@@ -1,4 +1,4 @@
-/** An address or a name with dots that breaks behind a slash or a dot where it must break. */
+/** An address or a dotted name that may wrap after a slash or a dot. */
 export function Breakable({ text }: { text: string }) {
   return <>{text.split(/(?<=[./])(?=[^./])/).flatMap((part) => [part, <wbr />])}</>;
 }

@@ -12,12 +12,12 @@ const ENDPOINTS = '/api/v1/endpoints';
 export async function createEndpoint(settings: EndpointSettings): Promise<boolean> {
   const created = await act(
     () => ask<{ id: string; secret: string }>('POST', ENDPOINTS, { body: settings }),
-    ({ id }) => `Endpoint ${id} is created. It is sent what changes from now on.`,
+    ({ id }) => `Endpoint ${id} created. It receives changes from now on.`,
   );
   if (!created) return false;
   await showSecret({
     title: `The secret of endpoint ${created.id}`,
-    text: 'Give it to the application, which verifies deliveries with it. It is shown this once.',
+    text: 'Give it to the application, which verifies deliveries with it. It is shown only once.',
     value: created.secret,
   });
   go(`/endpoints/${created.id}`);
@@ -27,7 +27,7 @@ export async function createEndpoint(settings: EndpointSettings): Promise<boolea
 export async function changeEndpoint({ id }: Endpoint, settings: EndpointSettings): Promise<boolean> {
   const changed = await act(
     () => ask('PATCH', `${ENDPOINTS}/${id}`, { body: settings }),
-    () => `Endpoint ${id} is changed.`,
+    () => `Endpoint ${id} changed.`,
   );
   return changed !== undefined;
 }
@@ -35,38 +35,38 @@ export async function changeEndpoint({ id }: Endpoint, settings: EndpointSetting
 export function sendTest({ id }: Endpoint): Promise<unknown> {
   return act(
     () => ask('POST', `${ENDPOINTS}/${id}/test`),
-    () => 'A test is on its way; its attempt appears below.',
+    () => 'Test queued; its attempt appears below.',
   );
 }
 
-/** Gives an endpoint another secret after asking, and shows it. */
+/** Gives an endpoint a new secret after a confirmation, and shows it. */
 export async function rotateSecret({ id, formerUntil }: Endpoint): Promise<void> {
   const sure = await confirmed({
     title: `Rotate the secret of endpoint ${id}?`,
     text:
       formerUntil === null
-        ? 'The new secret is shown once. For a day deliveries are signed with both, so that the application can change over.'
-        : `It was rotated within the last day: the secret before that one still signs until ${formatMoment(formerUntil)}, and would stop now. Only the current and the new one would sign.`,
+        ? 'The new secret is shown only once. For a day deliveries are signed with both, so that the application can switch.'
+        : `The secret was rotated within the last day, and the former one would sign until ${formatMoment(formerUntil)}. If you rotate again, it stops now: only the current and the new secret sign.`,
     action: 'Rotate',
   });
   if (!sure) return;
   const rotated = await act(
     () => ask<{ secret: string; formerUntil: string }>('POST', `${ENDPOINTS}/${id}/rotate`),
-    () => `The secret of endpoint ${id} is rotated.`,
+    () => `Secret of endpoint ${id} rotated.`,
   );
   if (!rotated) return;
   await showSecret({
     title: `The new secret of endpoint ${id}`,
-    text: `It is shown this once. The former one stays valid until ${formatMoment(rotated.formerUntil)}.`,
+    text: `It is shown only once. The former one stays valid until ${formatMoment(rotated.formerUntil)}.`,
     value: rotated.secret,
   });
 }
 
-/** Stops sending to an endpoint, after asking. */
+/** Stops sending to an endpoint, after a confirmation. */
 export async function disableEndpoint(endpoint: Endpoint): Promise<void> {
   const sure = await confirmed({
     title: `Disable endpoint ${endpoint.id}?`,
-    text: 'Nothing is sent to it until it is enabled again. It is then sent what it has missed, as far as it is kept.',
+    text: 'Nothing is sent to it until it is enabled again. It then receives the changes it missed, as far as they are still stored.',
     action: 'Disable',
   });
   if (sure) await setEnabled(endpoint, false);
@@ -79,31 +79,31 @@ export function enableEndpoint(endpoint: Endpoint): Promise<unknown> {
 function setEnabled({ id }: Endpoint, enabled: boolean): Promise<unknown> {
   return act(
     () => ask('PATCH', `${ENDPOINTS}/${id}`, { body: { enabled } }),
-    () => (enabled ? `Endpoint ${id} is enabled; it is sent what it has missed.` : `Endpoint ${id} is disabled.`),
+    () => (enabled ? `Endpoint ${id} enabled; it now receives what it missed.` : `Endpoint ${id} disabled.`),
   );
 }
 
-/** Deletes an endpoint after asking. @returns whether it was deleted */
+/** Deletes an endpoint after a confirmation. @returns whether it was deleted */
 export async function deleteEndpoint({ id, url }: Endpoint): Promise<boolean> {
   const sure = await confirmed({
     title: `Delete endpoint ${id}?`,
-    text: `Nothing is sent to ${url} any more. What waits for it and its log of attempts are deleted. This cannot be undone.`,
+    text: `Nothing more is sent to ${url}. Its waiting deliveries and its log of attempts are deleted. This cannot be undone.`,
     action: 'Delete',
     destroys: true,
   });
   if (!sure) return false;
   const done = await act(
     () => ask('DELETE', `${ENDPOINTS}/${id}`),
-    () => `Endpoint ${id} is deleted.`,
+    () => `Endpoint ${id} deleted.`,
   );
   return done !== undefined;
 }
 
-/** Sends everything since a time again, after asking. */
+/** Sends everything since a time again, after a confirmation. */
 export async function replaySince({ id }: Endpoint, since: string): Promise<void> {
   const sure = await confirmed({
     title: 'Replay?',
-    text: `Endpoint ${id} is sent everything again that changed since ${formatMoment(since)}, as far as it is kept. Each delivery has its former webhook-id.`,
+    text: `Every change since ${formatMoment(since)} that is still stored is sent to endpoint ${id} again. Each delivery keeps its webhook-id.`,
     action: 'Replay',
   });
   if (!sure) return;
@@ -117,6 +117,6 @@ export async function replaySince({ id }: Endpoint, since: string): Promise<void
 export function resend(endpointId: string, { id }: SendAttempt): Promise<unknown> {
   return act(
     () => ask('POST', `${ENDPOINTS}/${endpointId}/attempts/${id}/resend`),
-    () => 'It is sent again, behind what waits for that athlete.',
+    () => 'Queued again, behind what waits for that athlete.',
   );
 }

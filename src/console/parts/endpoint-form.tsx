@@ -1,13 +1,13 @@
 import { DELIVERED_TYPES } from '../../domain/change.ts';
 import type { Endpoint, EndpointSettings } from '../api/bodies.ts';
 
-/** What an endpoint is told, and where. @param onSubmit resolves to whether the form may be emptied */
+/** Which changes an endpoint receives, and where. @param onSubmit resolves to whether the form may be emptied */
 export function EndpointForm({
   endpoint,
   action,
   onSubmit,
 }: {
-  /** The one that is changed; none when one is created. */
+  /** The endpoint to change; undefined to create one. */
   endpoint?: Endpoint;
   action: string;
   onSubmit: (settings: EndpointSettings) => Promise<boolean>;

@@ -46,7 +46,7 @@ export function latencyOf({ recent: { p50Ms, p95Ms } }: Endpoint): string {
   return p50Ms === null || p95Ms === null ? '–' : `${formatSpan(p50Ms)}, ${formatSpan(p95Ms)}`;
 }
 
-/** What the newest failed attempt was answered, and when. */
+/** The answer to the newest failed attempt, and when. */
 export function LastFailure({ endpoint: { lastFailure } }: { endpoint: Endpoint }) {
   if (lastFailure === null) return <span class="faint">none</span>;
   return (

@@ -12,14 +12,14 @@ interface Secret {
 // In memory alone, and only while it is shown: never in the address, in storage or in a field that a browser restores.
 const secret = signal<Secret | null>(null);
 
-/** Shows a secret this once. @returns when it was put away */
+/** Shows a secret once. Resolves when the dialog is closed. */
 export function showSecret(shown: Omit<Secret, 'close'>): Promise<void> {
   return new Promise((resolve) => {
     secret.value = { ...shown, close: resolve };
   });
 }
 
-/** The one dialog that shows secrets; Escape does not close it, since what it shows cannot be had again. */
+/** The one dialog that shows secrets; Escape does not close it, since the secret cannot be shown again. */
 export function SecretDialog() {
   const dialog = useRef<HTMLDialogElement>(null);
   const text = useRef<HTMLElement>(null);
@@ -55,7 +55,7 @@ export function SecretDialog() {
             {shown.value}
           </code>
           <p role="status" class="faint">
-            {copied === null ? '' : copied ? 'Copied.' : 'Your browser does not allow copying: select it and copy it.'}
+            {copied === null ? '' : copied ? 'Copied.' : 'Copying is not allowed here: select the text and copy it.'}
           </p>
           <div class="actions">
             <button type="button" onClick={copyIt}>
@@ -71,7 +71,7 @@ export function SecretDialog() {
   );
 }
 
-/** @returns whether it is in the clipboard; over plain http a browser has only the old way */
+/** @returns whether it is in the clipboard; over plain http a browser offers only the old API */
 async function copy(value: string, element: HTMLElement | null): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(value);

@@ -12,7 +12,7 @@ import { type Column, Table } from './table.tsx';
 const PATH = '/api/admin/api-tokens';
 const EVERY_MS = 30_000;
 
-/** Tokens of applications: to create, and to revoke. */
+/** Tokens of applications, with forms to create and revoke them. */
 export function TokenList() {
   const read = useResource<{ tokens: ApiToken[] }>(PATH, [], EVERY_MS);
   const revoke = async (token: ApiToken) => {
@@ -24,7 +24,7 @@ export function TokenList() {
       <Shown resource={read}>
         {({ tokens }) =>
           tokens.length === 0 ? (
-            <Empty>There is no token, so no application can ask anything.</Empty>
+            <Empty>There are no tokens, so no application can use the API.</Empty>
           ) : (
             <Table label="Tokens" rows={tokens} columns={mayChange() ? [...COLUMNS, revokeColumn(revoke)] : COLUMNS} />
           )
@@ -41,14 +41,14 @@ function TokenForm({ onCreated }: { onCreated: () => void }) {
     const form = event.currentTarget as HTMLFormElement;
     const created = await act(
       () => ask<ApiToken & { token: string }>('POST', PATH, { body: Object.fromEntries(new FormData(form)) }),
-      ({ id }) => `Token ${id} is created.`,
+      ({ id }) => `Token ${id} created.`,
     );
     if (!created) return;
     form.reset();
     onCreated();
     await showSecret({
       title: `The token of ${created.name}`,
-      text: 'Give it to the application, which sends it with each request. It is shown this once.',
+      text: 'Give it to the application, which sends it with each request. It is shown only once.',
       value: created.token,
     });
   };
@@ -106,14 +106,14 @@ function revokeColumn(revoke: (token: ApiToken) => void): Column<ApiToken> {
 async function revokeToken({ id, name }: ApiToken): Promise<boolean> {
   const sure = await confirmed({
     title: `Revoke the token of ${name}?`,
-    text: 'The next request with it is refused. This cannot be undone; the application needs another.',
+    text: 'Requests with it are refused from now on. This cannot be undone; the application needs a new token.',
     action: 'Revoke',
     destroys: true,
   });
   if (!sure) return false;
   const done = await act(
     () => ask('DELETE', `${PATH}/${id}`),
-    () => `The token of ${name} is revoked.`,
+    () => `Token of ${name} revoked.`,
   );
   return done !== undefined;
 }

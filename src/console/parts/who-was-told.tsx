@@ -22,7 +22,7 @@ export function WhoWasTold({ activityId }: { activityId: string }) {
       <Shown resource={told}>
         {({ changes }) =>
           changes.length === 0 ? (
-            <Empty>No change of this activity is kept.</Empty>
+            <Empty>No change to this activity is stored any more.</Empty>
           ) : (
             <ul class="told">
               {changes.map((change) => (

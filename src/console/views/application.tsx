@@ -15,7 +15,7 @@ import { mayChange } from '../session.ts';
 
 const EVERY_MS = 5000;
 
-/** The application that uses the copy: where changes are sent, and its tokens. */
+/** The application that uses the service: its endpoints and its tokens. */
 export function ApplicationView() {
   const read = useResource<{ endpoints: Endpoint[]; nextCursor: string | null }>(
     withQuery('/api/admin/endpoints', { cursor: place.value.query.get('cursor') ?? undefined, limit: '50' }),
@@ -30,7 +30,7 @@ export function ApplicationView() {
           {({ endpoints, nextCursor }) => (
             <>
               {endpoints.length === 0 ? (
-                <Empty>There is no endpoint: changes are sent nowhere, and can be read from the feed.</Empty>
+                <Empty>There are no endpoints: changes are not sent, but can be read from the feed.</Empty>
               ) : (
                 <Table label="Endpoints" rows={endpoints} columns={COLUMNS} />
               )}

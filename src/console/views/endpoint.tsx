@@ -21,7 +21,7 @@ import { mayChange } from '../session.ts';
 
 const EVERY_MS = 2000;
 
-/** One endpoint of the application: what it is told, how that goes, and every attempt. */
+/** One endpoint of the application: its settings, its health and every attempt. */
 export function EndpointView({ id }: { id: string }) {
   const read = useResource<Endpoint>(`/api/admin/endpoints/${id}`, [], EVERY_MS);
   const endpoint = read.data;
@@ -127,13 +127,13 @@ export function EndpointView({ id }: { id: string }) {
 /** What is wrong with an endpoint, and what to do about it. */
 function Trouble({ endpoint: { disabledReason, failingSince, succeededAt } }: { endpoint: Endpoint }) {
   if (disabledReason === 'request')
-    return <p class="notice waiting">It was disabled by request. Enable it to resume.</p>;
+    return <p class="notice waiting">This endpoint was disabled by request. Enable it to resume.</p>;
   if (disabledReason === null && failingSince === null) return null;
   return (
     <p class="notice bad">
       {disabledReason === null
         ? `Every delivery has failed ${succeededAt === null ? 'so far' : 'since its last success'}. Repair the application, then send a test.`
-        : 'Nothing is sent to it any more. Repair the application, then enable the endpoint: it is sent what it has missed.'}{' '}
+        : 'Nothing more is sent to it. Repair the application, then enable the endpoint: it receives what it missed.'}{' '}
       <a href="/admin/assets/runbook-delivery.md">delivery runbook</a>
     </p>
   );

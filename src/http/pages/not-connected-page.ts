@@ -4,18 +4,18 @@ import { escapeHtml, renderPage } from './page.ts';
 // In the athlete's words: they know neither state nor code.
 const ADVICE: Partial<Record<ProblemCode, string>> = {
   badRequest:
-    'This address holds once, for ten minutes, and only in the browser that this service sent to the provider. Please',
+    'This address works once, for ten minutes, and only in the browser that this service sent to the provider. Please',
   badGateway:
-    'The provider did not accept this answer; it takes each one once. If you were told before that you are connected, you still are. Otherwise please',
-  tooManyRequests: 'There were too many tries from here. Wait a minute, then',
+    'The provider did not accept this answer; it accepts each one only once. If this page said earlier that you are connected, you still are. Otherwise please',
+  tooManyRequests: 'There were too many attempts from your network. Wait a minute, then',
 };
 
 /**
- * What an athlete's browser shows who came back from the provider and could not be connected.
- * @param link of the application that sent them, by which they come back to it
+ * The page for an athlete who came back from the provider and could not be connected.
+ * @param link the connect link of the application that sent them, to start again
  */
 export function renderNotConnectedPage(problem: Problem, link: string | undefined): string {
-  const advice = ADVICE[problem.code] ?? 'Something is wrong on our side. Wait a few minutes, then';
+  const advice = ADVICE[problem.code] ?? 'Something went wrong on our side. Wait a few minutes, then';
   const again = `/api/provider/connect${link === undefined ? '' : `?link=${link}`}`;
   return renderPage(
     'Not connected',

@@ -24,7 +24,7 @@ export function adminApiTokenRoutes(deps: { database: Database }): Route[] {
     defineRoute({
       method: 'get',
       path: '/api/admin/api-tokens',
-      summary: 'Tokens of applications, revoked ones too, oldest first',
+      summary: 'Tokens of applications, including revoked ones, oldest first',
       access: 'read',
       responses: { 200: { description: 'All tokens', schema: z.strictObject({ tokens: z.array(tokenOut) }) } },
       handle: async () => ({ status: 200, body: { tokens: await listApiTokens(database) } }),

@@ -16,8 +16,8 @@ import { defineRoute, int64, int64Out, type Route } from '../route.ts';
 
 const watchedOut = z.strictObject({
   ...endpointOut.shape,
-  formerUntil: timeOut.nullable().meta({ description: 'Until when the former secret signs too' }),
-  waiting: z.int().meta({ description: `Deliveries that are not settled; counted up to ${MOST_WAITING}` }),
+  formerUntil: timeOut.nullable().meta({ description: 'Until when deliveries are also signed with the former secret' }),
+  waiting: z.int().meta({ description: `Deliveries not yet settled; counted up to ${MOST_WAITING}` }),
   waitingSince: timeOut.nullable().meta({ description: 'When the oldest of them was queued' }),
   recent: z
     .strictObject({
@@ -52,10 +52,10 @@ const toldOut = z.strictObject({
         settledAt: timeOut.nullable(),
       }),
     )
-    .meta({ description: 'Newest first; more than one to an endpoint where it was resent' }),
+    .meta({ description: 'Newest first; several to one endpoint if it was resent' }),
 });
 
-/** Endpoints of the application as an operator watches them, and which of them each change of an activity was sent to. */
+/** The application's endpoints with their figures, and which of them each change of an activity was sent to. */
 export function adminEndpointRoutes(deps: { database: Database }): Route[] {
   const { database } = deps;
   return [
@@ -96,12 +96,12 @@ export function adminEndpointRoutes(deps: { database: Database }): Route[] {
     defineRoute({
       method: 'get',
       path: '/api/admin/activities/:id/changes',
-      summary: `The newest ${MOST_CHANGES} changes of an activity that are kept, and the endpoints that each was sent to`,
+      summary: `The newest ${MOST_CHANGES} stored changes of an activity, and the endpoints that each was sent to`,
       access: 'read',
       params: z.object({ id: int64 }),
       responses: {
         200: {
-          description: 'Newest first; empty where none is kept',
+          description: 'Newest first; empty if none is stored',
           schema: z.strictObject({ changes: z.array(toldOut) }),
         },
       },
@@ -123,7 +123,7 @@ function toWatchedBody(row: WatchedEndpointRow) {
   };
 }
 
-/** Gathers the deliveries of each change. */
+/** Groups the deliveries by change. */
 function toToldBodies(rows: readonly ToldChangeRow[]) {
   const changes = new Map<string, Pick<ToldChangeRow, 'type' | 'at'> & { id: string; deliveries: object[] }>();
   for (const { changeId: id, type, at, deliveryId, ...delivery } of rows) {

@@ -75,7 +75,7 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
       }),
       responses: {
         201: { description: 'Created', schema: z.strictObject({ ...endpointOut.shape, secret: secretOut }) },
-        409: { description: 'There are as many endpoints as are served' },
+        409: { description: 'The limit of endpoints is reached' },
       },
       handle: async ({ body }) => ({ status: 201, body: await explained(() => endpoints.create(body)) }),
     }),
@@ -147,7 +147,7 @@ export function v1EndpointRoutes(deps: { database: Database; endpoints: Endpoint
       responses: {
         202: { description: 'Queued', schema: z.strictObject({ queued: z.int() }) },
         404: NO_ENDPOINT,
-        409: { description: 'More changes than are sent again at once' },
+        409: { description: 'More changes than one replay may send again' },
       },
       handle: async ({ params: { id }, body: { since } }) => ({
         status: 202,
