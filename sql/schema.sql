@@ -1234,7 +1234,7 @@ COMMENT ON TABLE endpoint IS 'Addresses of the application that changes are sent
 
 COMMENT ON TABLE fetch_pause IS 'Reasons for which nothing is fetched until an operator resumes: who paused them, when and why.';
 
-COMMENT ON TABLE fetch_request IS 'What asked for a fetch besides the provider, whose events are in the ledger.';
+COMMENT ON TABLE fetch_request IS 'Requests for fetches that did not come from the provider, whose events are in the ledger.';
 
 COMMENT ON TABLE history IS 'Runs, waits and drift by the minute, for charts.';
 

@@ -16,4 +16,4 @@ CREATE TABLE fetch_request (
   source       bigint -- of a replay the ledger entry, of a sync its id
 );
 CREATE INDEX fetch_request_by_job ON fetch_request (job_id, id);
-COMMENT ON TABLE fetch_request IS 'What asked for a fetch besides the provider, whose events are in the ledger.';
+COMMENT ON TABLE fetch_request IS 'Requests for fetches that did not come from the provider, whose events are in the ledger.';

@@ -8,7 +8,7 @@ import { findFetchJobOfActivity } from '../store/fetch-jobs.ts';
 import type { Requester } from '../store/fetch-requests.ts';
 import { countJobs } from '../store/job-counts.ts';
 import type { JobFilter } from '../store/job-pages.ts';
-import { countReplayable, type EventFilter } from '../store/webhook-events.ts';
+import { countActivitiesToReplay, type EventFilter } from '../store/webhook-events.ts';
 import { deleteJobs } from './delete-jobs.ts';
 import { forceJobs } from './force-jobs.ts';
 import { replayEvents } from './replay-event.ts';
@@ -39,7 +39,7 @@ export async function startBulkChange(
   const athleteId = filter.athleteId ?? job?.athleteId;
   const total =
     change.action === 'replay'
-      ? await countReplayable(database, change.filter)
+      ? await countActivitiesToReplay(database, change.filter)
       : await countJobs(database, change.filter);
   const id = await database.transaction((tx) =>
     addBulkChange(tx, { action, filter: { ...filter }, by, total, athleteId }),

@@ -3,7 +3,7 @@ import type { Int64 } from '../domain/int64.ts';
 import type { Database, Queryable } from '../infra/database.ts';
 import { type RequestResult, requestFetches } from '../queue/requests.ts';
 import { type Requester, recordRequests } from '../store/fetch-requests.ts';
-import { type EventFilter, findEvent, listReplayable, type WebhookEventRow } from '../store/webhook-events.ts';
+import { type EventFilter, findEvent, listEventsToReplay, type WebhookEventRow } from '../store/webhook-events.ts';
 import type { BatchRun } from './job-batches.ts';
 
 /**
@@ -48,7 +48,7 @@ export async function replayEvents(
   let replayed = 0;
   let last: Int64 = '0';
   while (!run.signal.aborted) {
-    const batch = await listReplayable(deps.database, filter, last, BATCH);
+    const batch = await listEventsToReplay(deps.database, filter, last, BATCH);
     if (batch.length === 0) break;
     for (const { id } of batch) if (await replayEvent(deps, id, run.by)) replayed += 1;
     await run.onProgress?.(replayed);

@@ -33,7 +33,7 @@ export const jobFilterFields = {
     .min(1)
     .max(500)
     .optional()
-    .meta({ description: 'Part of the last error; a number of four digits or more, and …, stand for any such number' }),
+    .meta({ description: 'Part of the last error; a number of four digits or more, and …, match any such number' }),
 };
 
 export const jobPath = z.object({ id: int64 });

@@ -1,7 +1,7 @@
 import type { Int64 } from '../domain/int64.ts';
 import type { Queryable } from '../infra/database.ts';
 
-/** What asked for a fetch besides the provider; `connect`: the athlete granted the access that it lacked. */
+/** Where a fetch request came from, other than the provider; `connect`: the athlete granted the access that it lacked. */
 export const REQUEST_KINDS = ['request', 'retry', 'replay', 'sync', 'polling', 'connect'] as const;
 
 /** The credential of a client: the admin token, or a browser session. */
@@ -15,7 +15,7 @@ export interface Asked {
   source?: Int64 | undefined;
 }
 
-/** Writes into the history of jobs that somebody asked for them, inside the caller's transaction. */
+/** Writes a request for each of these jobs into their history, inside the caller's transaction. */
 export async function recordRequests(
   tx: Queryable,
   jobIds: readonly Int64[],

@@ -21,7 +21,7 @@ export interface JobFilter {
   /** Last changed at or after, and before. */
   since?: Date | undefined;
   until?: Date | undefined;
-  /** Part of the last error, in either case; a number of four digits or more stands for any. */
+  /** Part of the last error, in either case; a number of four digits or more matches any other. */
   error?: string | undefined;
 }
 
@@ -77,7 +77,9 @@ export function conditionsOf(filter: JobFilter) {
   if (filter.since) ofQueue.push(`greatest(r.requested_at, f.changed_on) >= ${bind(filter.since)}`);
   if (filter.until) ofQueue.push(`greatest(r.requested_at, f.changed_on) < ${bind(filter.until)}`);
   if (filter.error !== undefined)
-    ofQueue.push(`strpos(lower(${kindOfError('f.error')}), lower(${kindOfError(`${bind(filter.error)}::text`)})) > 0`);
+    ofQueue.push(
+      `position(lower(${kindOfError(`${bind(filter.error)}::text`)}) in lower(${kindOfError('f.error')})) > 0`,
+    );
   if (ofQueue.length > 0)
     conditions.push(
       `EXISTS (SELECT FROM fetch_queue() f WHERE f.boss_job_id = r.boss_job_id AND ${ofQueue.join(' AND ')})`,

@@ -32,13 +32,13 @@ export async function findByName(database: Queryable, text: string): Promise<Fou
   const [athletes, activities] = await Promise.all([
     database.query<Found>(
       `SELECT 'athlete' AS kind, athlete_id AS id, name FROM athlete
-       WHERE strpos(lower(name), lower($1)) > 0 ORDER BY name, athlete_id LIMIT ${MOST_OF_A_KIND}`,
+       WHERE position(lower($1) in lower(name)) > 0 ORDER BY name, athlete_id LIMIT ${MOST_OF_A_KIND}`,
       [text],
     ),
     database.query<Found>(
       `SELECT 'activity' AS kind, id, "athleteId", name FROM (
          SELECT activity_id AS id, athlete_id AS "athleteId", name FROM activity ORDER BY start_date DESC, activity_id DESC LIMIT ${NEWEST_ACTIVITIES}
-       ) newest WHERE strpos(lower(name), lower($1)) > 0 LIMIT ${MOST_OF_A_KIND}`,
+       ) newest WHERE position(lower($1) in lower(name)) > 0 LIMIT ${MOST_OF_A_KIND}`,
       [text],
     ),
   ]);

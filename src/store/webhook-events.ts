@@ -111,7 +111,7 @@ function conditionsOf(filter: EventFilter): { values: unknown[]; conditions: str
 }
 
 /** How many activities have a delivery that matches. */
-export async function countReplayable(database: Queryable, filter: EventFilter): Promise<number> {
+export async function countActivitiesToReplay(database: Queryable, filter: EventFilter): Promise<number> {
   const { values, conditions } = conditionsOf(filter);
   const [row] = await database.query<{ activities: number }>(
     `SELECT count(DISTINCT w.object_id)::int AS activities FROM webhook_event w WHERE w.object_type = 'activity' AND ${conditions.join(' AND ')}`,
@@ -121,7 +121,7 @@ export async function countReplayable(database: Queryable, filter: EventFilter):
 }
 
 /** The newest delivery that matches of each activity, in order of the activities. @param afterId the last one of the batch before */
-export async function listReplayable(
+export async function listEventsToReplay(
   database: Queryable,
   filter: EventFilter,
   afterId: Int64,

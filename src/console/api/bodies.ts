@@ -61,7 +61,7 @@ export interface Attempt {
   error: string | null;
 }
 
-/** What asked for a job besides the provider. */
+/** A request for a job that did not come from the provider. */
 export interface JobRequest {
   at: string;
   kind: 'request' | 'retry' | 'replay' | 'sync' | 'polling' | 'connect';

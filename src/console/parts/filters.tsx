@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { go, Link, place } from '../router.tsx';
 import { hereWith } from './pages.tsx';
 
@@ -36,8 +36,8 @@ export function IdFilter({ fields }: { fields: readonly Field[] }) {
   const form = useRef<HTMLFormElement>(null);
   const { query } = place.value;
   const text = query.toString();
-  // Back and forward change the address under the fields.
-  useEffect(() => {
+  // Back and forward change the address under the fields; set before the first paint, it overwrites nothing typed.
+  useLayoutEffect(() => {
     for (const { name, kind } of fields) {
       const input = form.current?.elements.namedItem(name);
       const value = query.get(name) ?? '';

@@ -30,10 +30,13 @@ export function SearchButton() {
 export function Keyboard() {
   useEffect(() => {
     addEventListener('keydown', press);
-    return () => removeEventListener('keydown', press);
+    // At once: an effect of the next view would close what a quick hand has opened there.
+    const unfollow = place.subscribe(close);
+    return () => {
+      removeEventListener('keydown', press);
+      unfollow();
+    };
   }, []);
-  const { path, query } = place.value;
-  useEffect(close, [path, query]);
   if (!mayLook()) return null;
   if (opened.value === 'search') return <Search />;
   return opened.value === 'help' ? <Help /> : null;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { STATUSES } from '../../domain/job.ts';
 import { type BulkDependencies, startBulkChange } from '../../flows/bulk-changes.ts';
 import { BULK_ACTIONS, BULK_STATES, cancelBulkChange, JOB_ACTIONS, listBulkChanges } from '../../store/bulk-changes.ts';
-import { countReplayable } from '../../store/webhook-events.ts';
+import { countActivitiesToReplay } from '../../store/webhook-events.ts';
 import { jobFilterFields } from '../job-body.ts';
 import { Problem } from '../problem.ts';
 import { timeOut } from '../query-fields.ts';
@@ -76,7 +76,10 @@ export function adminBulkChangeRoutes(deps: BulkDependencies): Route[] {
       access: 'read',
       query: z.strictObject(eventFilterFields),
       responses: { 200: { description: 'The count', schema: z.strictObject({ activities: z.int() }) } },
-      handle: async ({ query }) => ({ status: 200, body: { activities: await countReplayable(database, query) } }),
+      handle: async ({ query }) => ({
+        status: 200,
+        body: { activities: await countActivitiesToReplay(database, query) },
+      }),
     }),
     defineRoute({
       method: 'post',
