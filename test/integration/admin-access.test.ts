@@ -38,6 +38,12 @@ it('who may only look asks the provider at most once in some seconds, answered o
   expect(subscriptionCalls()).toBe(3);
 });
 
+/** Of the routes that answer nothing without one. */
+const REQUIRED_QUERY: Record<string, string> = {
+  '/api/admin/search': '?q=1',
+  '/api/admin/athlete-names': '?ids=1',
+};
+
 describe('every endpoint of the admin interface', () => {
   it('is in the OpenAPI document', () => {
     expect(admin().map(({ method, path }) => `${method} ${path}`)).toEqual(
@@ -123,7 +129,9 @@ describe('every endpoint of the admin interface', () => {
   it('answers HEAD as GET without a body', async () => {
     for (const { path } of admin().filter(({ method, path }) => method === 'GET' && !path.includes('{'))) {
       if (path.startsWith('/api/admin/webhooks')) continue; // asks the provider
-      const response = await send(rig, 'HEAD', path, { authorization: `Bearer ${ADMIN_TOKEN}` });
+      const response = await send(rig, 'HEAD', `${path}${REQUIRED_QUERY[path] ?? ''}`, {
+        authorization: `Bearer ${ADMIN_TOKEN}`,
+      });
       expect([path, response.status, await response.text()]).toEqual([path, 200, '']);
     }
   });

@@ -27,6 +27,7 @@ describe('a job in backoff', () => {
         startedAt: expect.any(String),
         endedAt: expect.any(String),
         result: 'retry',
+        outcome: null,
         error: expect.stringContaining('500'),
       },
     ]);
